@@ -1,0 +1,74 @@
+//! Every endpoint, with what it takes to call it.
+//!
+//! The router, the client and the access tests all read this table.
+
+use crate::scope::{Action, Resource, Scope};
+
+#[derive(Debug)]
+pub struct Endpoint {
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+    pub body: Body,
+    /// The query parameters it knows; any other is refused, so that a misspelt one is noticed.
+    pub query: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+}
+
+impl Method {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+        }
+    }
+}
+
+/// Who may call an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Called to obtain a token, or meant for everybody: no token is asked for.
+    Public,
+    /// A bearer token that carries this scope.
+    Bearer(Scope),
+}
+
+/// Which bodies an endpoint reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    None,
+    Json,
+    /// Also as a form, which is what stock OAuth clients send.
+    JsonOrForm,
+}
+
+pub const LOGIN_OPTIONS: Endpoint = public(Method::Post, "/v1/login-options", Body::Json);
+pub const OTP_TOKENS: Endpoint = public(Method::Post, "/v1/otp-tokens", Body::Json);
+pub const TOKEN: Endpoint = public(Method::Post, "/oauth/token", Body::JsonOrForm);
+pub const JWKS: Endpoint = public(Method::Get, "/.well-known/jwks.json", Body::None);
+pub const WHOAMI: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/whoami",
+    access: Access::Bearer(Scope::any(Action::Read)),
+    body: Body::None,
+    query: &["workspaceId"],
+};
+pub const LIST_PROJECTS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/projects",
+    access: Access::Bearer(Scope::of(Action::Read, Resource::Projects)),
+    body: Body::None,
+    query: &["workspaceId", "limit", "cursor"],
+};
+
+pub const ALL: &[&Endpoint] = &[&LOGIN_OPTIONS, &OTP_TOKENS, &TOKEN, &JWKS, &WHOAMI, &LIST_PROJECTS];
+
+const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {
+    Endpoint { method, path, access: Access::Public, body, query: &[] }
+}

@@ -1,0 +1,72 @@
+//! `POST /oauth/token`: what it asks for and what it answers (RFC 6749 names throughout).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::WorkspaceId,
+    token::{AccessToken, ClientSecret, OtpCode, RefreshToken},
+};
+
+/// The grant type by which an OTP id and its code are exchanged for tokens.
+pub const OTP_GRANT: &str = "urn:service:params:oauth:grant-type:otp";
+
+/// First-party clients, present from the first migration.
+pub const SERVICE_WEB: &str = "service-web";
+pub const SERVICE_CLI: &str = "service-cli";
+pub const SERVICE_MCP: &str = "service-mcp";
+
+/// Everything a token request can carry; which of it is needed depends on `grant_type`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct TokenRequest {
+    pub grant_type: Option<String>,
+    pub client_id: Option<String>,
+    pub client_secret: Option<ClientSecret>,
+    pub scope: Option<String>,
+    pub resource: Option<String>,
+    pub workspace_id: Option<String>,
+    pub otp_id: Option<String>,
+    pub code: Option<OtpCode>,
+}
+
+impl TokenRequest {
+    /// A parameter without a value counts as left out (RFC 6749 section 3.2).
+    #[must_use]
+    pub fn without_empty(mut self) -> Self {
+        let plain = [
+            &mut self.grant_type,
+            &mut self.client_id,
+            &mut self.scope,
+            &mut self.resource,
+            &mut self.workspace_id,
+            &mut self.otp_id,
+        ];
+        for parameter in plain {
+            parameter.take_if(|value| value.is_empty());
+        }
+        self.client_secret.take_if(|secret| secret.expose().is_empty());
+        self.code.take_if(|code| code.expose().is_empty());
+        self
+    }
+
+    /// Names of the parameters, for the parser that refuses a second one of each.
+    pub const PARAMETERS: &'static [&'static str] =
+        &["grant_type", "client_id", "client_secret", "scope", "resource", "workspace_id", "otp_id", "code"];
+}
+
+/// A pair of tokens (RFC 6749 section 5.1). Never stored on the way, never logged.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TokenResponse {
+    pub access_token: AccessToken,
+    pub token_type: TokenType,
+    pub expires_in: i64,
+    pub refresh_token: RefreshToken,
+    pub scope: String,
+    /// The space the tokens work in when a request names none; absent: personal space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TokenType {
+    Bearer,
+}

@@ -1,0 +1,44 @@
+//! `GET /v1/whoami`: who the token speaks for, what it may do, and where.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Timestamp,
+    ids::{GrantId, UserId},
+    instant,
+    scope::Scopes,
+    workspaces::SpaceView,
+};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Whoami {
+    pub user: User,
+    pub credential: Credential,
+    pub space: SpaceView,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct User {
+    pub id: UserId,
+    pub email: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Credential {
+    pub kind: CredentialKind,
+    /// What to name when revoking it: for an access token, the sign-in it came from.
+    pub id: GrantId,
+    pub client: String,
+    pub scopes: Scopes,
+    #[serde(with = "instant")]
+    pub created_at: Timestamp,
+    #[serde(with = "instant")]
+    pub expires_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialKind {
+    AccessToken,
+}

@@ -1,0 +1,166 @@
+//! Whether a bearer token opens an endpoint (RFC 6750, 7519, 8725, 9068).
+//!
+//! 1. [`token_in`] finds the one token among the `Authorization` headers.
+//! 2. [`UnverifiedJwt::read`] takes it apart, refusing every spelling but the one this service writes.
+//! 3. The server checks the signature with the key that [`UnverifiedJwt::key_id`] names.
+//! 4. [`Claims::read`] reads what was signed, and [`judge`] decides. Only this last step depends on the time or on the
+//!    endpoint, so only it is repeated for a token that was seen before.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use service_api::{
+    Timestamp,
+    ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
+    scope::{Scope, Scopes},
+};
+
+use crate::{json, lifetimes};
+
+const MAX_LENGTH: usize = 8 * 1024;
+/// Characters of a key id: an RFC 7638 thumbprint.
+const KEY_ID_LENGTH: usize = 43;
+/// Half of P-256's group order. A signature with a larger `s` has a twin with a smaller one; only the smaller is ours.
+const HALF_ORDER: [u8; 32] = [
+    0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde, 0x73, 0x7d,
+    0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No bearer token was sent.
+    Missing,
+    /// The header cannot be read as one token.
+    Malformed,
+    /// Not a token of this service, or not for this audience.
+    Invalid,
+    Expired,
+    LacksScope(Scope),
+}
+
+/// What an access token says, in the order in which it says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    pub iss: String,
+    pub sub: UserId,
+    pub aud: String,
+    pub exp: i64,
+    pub iat: i64,
+    pub jti: AccessTokenId,
+    pub client_id: String,
+    pub scope: String,
+    pub grant: GrantId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nbf: Option<i64>,
+}
+
+/// The one token in the `Authorization` headers of a request; `None`: none was sent.
+pub fn token_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a str>, Refusal> {
+    let Some(header) = headers.next() else { return Ok(None) };
+    if headers.next().is_some() {
+        return Err(Refusal::Malformed);
+    }
+    let header = std::str::from_utf8(header).map_err(|_| Refusal::Malformed)?;
+    let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
+    let token = token.trim_matches(' ');
+    if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+        return Ok(None);
+    }
+    // The alphabet of RFC 6750 section 2.1: two tokens in one header cannot hide in it.
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if token.bytes().all(known) { Ok(Some(token)) } else { Err(Refusal::Malformed) }
+}
+
+/// A JWT that has the form of ours; nobody has checked its signature yet.
+pub struct UnverifiedJwt<'a> {
+    /// Header and payload as they were signed.
+    pub message: &'a str,
+    pub signature: &'a str,
+    key_id: String,
+    payload: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    alg: String,
+    kid: String,
+    typ: String,
+}
+
+impl<'a> UnverifiedJwt<'a> {
+    /// One token has one spelling: canonical base64url, a header of exactly three fields, the smaller `s`.
+    pub fn read(text: &'a str) -> Result<Self, Refusal> {
+        Self::take_apart(text).ok_or(Refusal::Invalid)
+    }
+
+    fn take_apart(text: &'a str) -> Option<Self> {
+        if text.len() > MAX_LENGTH {
+            return None;
+        }
+        let (message, signature) = text.rsplit_once('.')?;
+        let (header, payload) = message.split_once('.')?;
+        let header: Header = serde_json::from_value(json::read(&decode(header)?).ok()?).ok()?;
+        let known_form = header.alg == "ES256" && header.typ == "at+jwt" && is_key_id(&header.kid);
+        let canonical = is_low(&decode(signature)?);
+        (known_form && canonical).then_some(())?;
+        Some(Self { message, signature, key_id: header.kid, payload: decode(payload)? })
+    }
+
+    #[must_use]
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+}
+
+/// Whether an ES256 signature (`r` and `s`, 32 bytes each) is the canonical one of its pair.
+#[must_use]
+pub fn is_low(signature: &[u8]) -> bool {
+    signature.len() == 64 && signature[32..] <= HALF_ORDER[..]
+}
+
+impl Claims {
+    /// Reads a payload whose signature has been checked.
+    pub fn read(payload: &[u8]) -> Result<Self, Refusal> {
+        let value = json::read(payload).map_err(|_| Refusal::Invalid)?;
+        let claims: Self = serde_json::from_value(value).map_err(|_| Refusal::Invalid)?;
+        let complete = !claims.client_id.is_empty() && claims.exp > 0 && claims.iat > 0;
+        if complete { Ok(claims) } else { Err(Refusal::Invalid) }
+    }
+
+    #[must_use]
+    pub fn scopes(&self) -> Scopes {
+        Scopes::parse(&self.scope)
+    }
+}
+
+/// Whether these claims open an endpoint of `audience` that needs `needed`.
+pub fn judge(claims: &Claims, issuer: &str, audience: &str, needed: Scope, now: Timestamp) -> Result<(), Refusal> {
+    let now = now.as_second();
+    let begun = |second: i64| second <= now + lifetimes::CLOCK_SKEW;
+    if claims.iss != issuer || claims.aud != audience || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
+        return Err(Refusal::Invalid);
+    }
+    if claims.exp.saturating_add(lifetimes::CLOCK_SKEW) < now {
+        return Err(Refusal::Expired);
+    }
+    if claims.scopes().allow(needed) { Ok(()) } else { Err(Refusal::LacksScope(needed)) }
+}
+
+/// Strict base64url: no padding, no other alphabet, no bits left over.
+fn decode(segment: &str) -> Option<Vec<u8>> {
+    BASE64_URL_SAFE_NO_PAD.decode(segment).ok()
+}
+
+fn is_key_id(text: &str) -> bool {
+    text.len() == KEY_ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! How long each credential lives, in seconds. `docs/decisions/0004-lifetimes.md` says why these.
+
+pub const ACCESS_TOKEN: i64 = 900;
+
+/// A refresh token that nobody used for so long is dead.
+pub const REFRESH_IDLE: i64 = 30 * DAY;
+/// A sign-in ends after so long, however often it was refreshed.
+pub const REFRESH_ABSOLUTE: i64 = 90 * DAY;
+/// The same for the command-line client, which people expect to stay signed in.
+pub const REFRESH_ABSOLUTE_CLI: i64 = 365 * DAY;
+
+pub const OTP: i64 = 600;
+
+/// By how much two clocks may differ before a token is refused for its times.
+pub const CLOCK_SKEW: i64 = 30;
+
+/// How long a signing key stays published after its successor took over: the longest access token, and then some.
+pub const SIGNING_KEY_OVERLAP: i64 = 2 * 3_600;
+
+const DAY: i64 = 86_400;

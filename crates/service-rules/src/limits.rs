@@ -1,0 +1,126 @@
+//! How often something may happen: exact windows for addresses, a steady rate for networks and for everybody.
+
+use crate::Timestamp;
+
+/// At most `count` in any `seconds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub count: u32,
+    pub seconds: u32,
+}
+
+/// `burst` at once, then `per_hour` evenly spread (the generic cell rate algorithm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub burst: u32,
+    pub per_hour: u32,
+}
+
+/// A limit was reached; what to tell the caller (draft-ietf-httpapi-ratelimit-headers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited {
+    pub policy: &'static str,
+    pub quota: u32,
+    pub window_seconds: u32,
+    /// Whole seconds until it may succeed, at least one.
+    pub retry_after: u32,
+}
+
+/// What to say when `hits` leave no room in `windows`: the window that opens last. `None`: there is room.
+#[must_use]
+pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp], now: Timestamp) -> Option<Limited> {
+    let mut newest_first = hits.to_vec();
+    newest_first.sort_unstable_by(|a, b| b.cmp(a));
+    let waits = windows.iter().filter_map(|window| {
+        // The window has room again once the oldest of its `count` newest hits has left it.
+        let oldest = newest_first.get(usize::try_from(window.count).ok()?.checked_sub(1)?)?;
+        let opens = oldest.as_millisecond() + i64::from(window.seconds) * 1_000;
+        let wait = opens - now.as_millisecond();
+        (wait > 0).then(|| (wait, window))
+    });
+    let (wait, window) = waits.max_by_key(|(wait, _)| *wait)?;
+    Some(Limited { policy, quota: window.count, window_seconds: window.seconds, retry_after: whole_seconds(wait) })
+}
+
+impl Rate {
+    /// Seconds between two at the steady rate.
+    #[must_use]
+    pub fn interval(self) -> f64 {
+        3_600.0 / f64::from(self.per_hour)
+    }
+
+    /// How far ahead of the steady rate a caller may be, in seconds.
+    #[must_use]
+    pub fn tolerance(self) -> f64 {
+        self.interval() * f64::from(self.burst)
+    }
+
+    /// Whether nothing more may come when the theoretical arrival time is `tat`.
+    #[must_use]
+    pub fn is_exhausted(self, tat: Timestamp, now: Timestamp) -> bool {
+        let ahead = (tat.as_microsecond() - now.as_microsecond()).max(0);
+        #[expect(clippy::cast_precision_loss, reason = "hours of microseconds are exact in a double")]
+        let ahead = ahead as f64 / 1e6;
+        ahead + self.interval() > self.tolerance()
+    }
+
+    /// What to say when the theoretical arrival time `tat` is too far ahead.
+    #[must_use]
+    pub fn limited(self, policy: &'static str, tat: Timestamp, now: Timestamp) -> Limited {
+        #[expect(clippy::cast_possible_truncation, reason = "an hour of milliseconds fits")]
+        let allowed_at = tat.as_millisecond() + ((self.interval() - self.tolerance()) * 1_000.0) as i64;
+        let retry_after = whole_seconds(allowed_at - now.as_millisecond());
+        Limited { policy, quota: self.per_hour, window_seconds: 3_600, retry_after }
+    }
+}
+
+/// Rounded up, so that a caller who waits exactly so long is let through.
+fn whole_seconds(milliseconds: i64) -> u32 {
+    u32::try_from(milliseconds.max(1).saturating_add(999) / 1_000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOWS: &[Window] = &[Window { count: 1, seconds: 60 }, Window { count: 3, seconds: 3_600 }];
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn check(hits: &[i64], now: i64, retry_after: Option<u32>) {
+        let hits: Vec<_> = hits.iter().map(|&second| at(second)).collect();
+        let limited = judge_windows("p", WINDOWS, &hits, at(now));
+        assert_eq!(limited.map(|limited| limited.retry_after), retry_after, "{hits:?} at {now}");
+    }
+
+    #[test]
+    fn a_window_opens_when_its_oldest_hit_has_left_it() {
+        check(&[], 0, None);
+        check(&[0], 0, Some(60));
+        check(&[0], 59, Some(1));
+        check(&[0], 60, None);
+        check(&[0, 60], 120, None);
+        check(&[0, 60, 120], 180, Some(3_420));
+        check(&[120, 0, 60], 3_599, Some(1));
+        check(&[0, 60, 120], 3_600, None);
+    }
+
+    #[test]
+    fn the_longest_wait_is_told() {
+        check(&[0, 60, 3_580], 3_590, Some(50));
+        check(&[3_000, 3_300, 3_580], 3_590, Some(3_010));
+    }
+
+    #[test]
+    fn a_rate_tells_when_the_next_one_may_come() {
+        let rate = Rate { burst: 10, per_hour: 30 };
+        assert_eq!(rate.limited("p", at(1_200), at(0)).retry_after, 120);
+        assert_eq!(rate.limited("p", at(1_200), at(119)).retry_after, 1);
+        assert_eq!(rate.limited("p", at(1_200), at(119)).quota, 30);
+        assert!(rate.is_exhausted(at(1_200), at(119)));
+        assert!(!rate.is_exhausted(at(1_200), at(120)));
+        assert!(!rate.is_exhausted(at(0), at(500)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Where a request comes from: the caller's address behind trusted proxies, and the network it stands for.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+/// The address limits are counted by: an IPv4 address, or the /64 that one IPv6 customer has.
+#[must_use]
+pub fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+    }
+}
+
+/// Walks `X-Forwarded-For` from the right, hop by hop, as long as the hop that wrote it is trusted.
+///
+/// A value that is not an address ends the walk at the hop that sent it: what cannot be read must never widen
+/// anybody's limits.
+#[must_use]
+pub fn caller(peer: IpAddr, forwarded: &str, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+    let mut address = peer.to_canonical();
+    for hop in forwarded.rsplit(',') {
+        if !is_trusted(address) {
+            break;
+        }
+        match hop.trim_matches([' ', '\t']).parse::<IpAddr>() {
+            Ok(next) => address = next.to_canonical(),
+            Err(_) => break,
+        }
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(peer: &str, forwarded: &str, expected: &str) {
+        let trusted = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let found = caller(peer.parse().unwrap(), forwarded, &trusted);
+        assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+    }
+
+    #[test]
+    fn strangers_cannot_name_their_address() {
+        check("203.0.113.9", "1.2.3.4", "203.0.113.9");
+        check("203.0.113.9", "a", "203.0.113.9");
+    }
+
+    #[test]
+    fn trusted_hops_are_followed_from_the_right() {
+        check("10.0.0.1", "203.0.113.9", "203.0.113.9");
+        check("10.0.0.1", "1.2.3.4, 203.0.113.9", "203.0.113.9");
+        check("10.0.0.1", "1.2.3.4, 203.0.113.9, 10.0.0.2", "203.0.113.9");
+        check("fd00::1", "2001:db8::7", "2001:db8::7");
+        check("::ffff:10.0.0.1", "203.0.113.9", "203.0.113.9");
+    }
+
+    #[test]
+    fn what_cannot_be_read_ends_the_walk() {
+        check("10.0.0.1", "", "10.0.0.1");
+        check("10.0.0.1", "203.0.113.9, unknown", "10.0.0.1");
+        check("10.0.0.1", "203.0.113.9:4711", "10.0.0.1");
+    }
+
+    #[test]
+    fn an_ipv6_customer_counts_as_one() {
+        let count = |text: &str| counted(text.parse().unwrap()).to_string();
+        assert_eq!(count("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(count("::ffff:203.0.113.9"), "203.0.113.9");
+        assert_eq!(count("203.0.113.9"), "203.0.113.9");
+    }
+}

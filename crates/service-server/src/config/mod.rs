@@ -1,0 +1,232 @@
+//! What an operator decides: one TOML file plus the environment, read once at the start.
+
+mod settings;
+mod sources;
+
+use std::{net::SocketAddr, path::Path, path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use ipnet::IpNet;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use service_rules::limits::{Rate, Window};
+use zeroize::Zeroizing;
+
+pub use self::{
+    settings::{SETTINGS, Setting, environment_name},
+    sources::{Problem, Problems, Sources},
+};
+use crate::vault::{ROOT_KEY_LENGTH, RootKey};
+
+#[derive(Clone)]
+pub struct Config {
+    /// The address of the service, without a trailing slash; also the OAuth issuer, byte for byte.
+    pub base_url: String,
+    pub http: Http,
+    pub database: Database,
+    pub root_keys: Vec<RootKey>,
+    pub mail: Mail,
+    pub limits: Limits,
+    pub keys: Keys,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug)]
+pub struct Http {
+    pub listen: SocketAddr,
+    pub ops_listen: SocketAddr,
+    pub trusted_proxies: Vec<IpNet>,
+    pub connections: usize,
+    pub in_flight: usize,
+    pub deadline: Duration,
+    pub body_limit: usize,
+    pub drain: Duration,
+}
+
+#[derive(Clone)]
+pub struct Database {
+    pub url: Zeroizing<String>,
+    pub ca_file: Option<PathBuf>,
+    pub connections: usize,
+    pub deadline: Duration,
+}
+
+#[derive(Clone)]
+pub struct Mail {
+    pub from: String,
+    pub host: String,
+    pub port: u16,
+    pub tls: MailTls,
+    pub ca_file: Option<PathBuf>,
+    pub user: Option<String>,
+    pub password: Option<Zeroizing<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailTls {
+    /// The connection starts in clear and must switch before anything is sent.
+    StartTls,
+    /// TLS from the first byte.
+    Implicit,
+    /// For a mail server on the same machine.
+    None,
+}
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub otp_sends_per_address: Vec<Window>,
+    pub otp_sends_per_network: Rate,
+    pub otp_failures_per_address: Vec<Window>,
+    pub otp_failures: Rate,
+    pub login_options_per_network: Rate,
+}
+
+#[derive(Clone, Debug)]
+pub struct Keys {
+    pub rotate_every: Duration,
+    /// How long a new key is published before it signs.
+    pub publish_lead: Duration,
+    /// How often a node looks for new keys.
+    pub refresh_every: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct Log {
+    pub json: bool,
+    pub filter: String,
+}
+
+impl Config {
+    /// Reads every setting, and names all that is wrong with them rather than the first.
+    pub fn read(sources: &Sources) -> Result<Self, Problems> {
+        let mut from = sources.reader();
+        let config = Self {
+            base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
+            http: Http {
+                listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),
+                ops_listen: from.parsed("http.ops_listen", "an address and port such as 127.0.0.1:9090"),
+                trusted_proxies: from.checked("http.trusted_proxies", "networks such as 10.0.0.0/8", networks),
+                connections: from.parsed("http.connections", "a number"),
+                in_flight: from.parsed("http.in_flight", "a number"),
+                deadline: from.seconds("http.deadline_seconds"),
+                body_limit: from.parsed("http.body_limit_bytes", "a number of bytes"),
+                drain: from.seconds("http.drain_seconds"),
+            },
+            database: Database {
+                url: from.checked("database.url", "a PostgreSQL address", database_url),
+                ca_file: from.path("database.ca_file"),
+                connections: from.parsed("database.connections", "a number"),
+                deadline: from.seconds("database.deadline_seconds"),
+            },
+            root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
+            mail: Mail {
+                from: from.checked("mail.from", "a mailbox such as Service <no-reply@service.example>", mailbox),
+                host: from.parsed("mail.host", "a host name"),
+                port: from.parsed("mail.port", "a port"),
+                tls: from.checked("mail.tls", "starttls, implicit or none", mail_tls),
+                ca_file: from.path("mail.ca_file"),
+                user: from.optional("mail.user").map(str::to_owned),
+                password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
+            },
+            limits: Limits {
+                otp_sends_per_address: from.checked("limits.otp_sends_per_address", WINDOWS, windows),
+                otp_sends_per_network: from.checked("limits.otp_sends_per_network", RATE, rate),
+                otp_failures_per_address: from.checked("limits.otp_failures_per_address", WINDOWS, windows),
+                otp_failures: from.checked("limits.otp_failures", RATE, rate),
+                login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
+            },
+            keys: Keys {
+                rotate_every: from.days("keys.rotate_every_days"),
+                publish_lead: from.seconds("keys.publish_lead_seconds"),
+                refresh_every: from.seconds("keys.refresh_every_seconds"),
+            },
+            log: Log {
+                json: from.checked("log.format", "json or text", |text| match text {
+                    "json" => Some(true),
+                    "text" => Some(false),
+                    _ => None,
+                }),
+                filter: from.parsed("log.filter", "a filter such as info or info,serviced=debug"),
+            },
+        };
+        from.finish(config)
+    }
+
+    /// The resource that `/v1` is (RFC 8707): the audience of the tokens that open it.
+    #[must_use]
+    pub fn api_audience(&self) -> String {
+        format!("{}/v1", self.base_url)
+    }
+}
+
+/// The certificates in a PEM file.
+pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).with_context(|| format!("cannot read {}", path.display()))?.collect();
+    certificates.with_context(|| format!("{} holds no PEM certificates", path.display()))
+}
+
+const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
+const RATE: &str = "a burst and a number per hour such as 10+30";
+
+/// Plain http is for one machine only: tokens travel in every request.
+fn base_url(text: &str) -> Option<String> {
+    let (scheme, authority) = text.split_once("://")?;
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+    let known =
+        authority.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte));
+    (known && !authority.is_empty() && (scheme == "https" || scheme == "http" && local)).then(|| text.to_owned())
+}
+
+fn networks(text: &str) -> Option<Vec<IpNet>> {
+    list(text).map(|network| network.parse().ok()).collect()
+}
+
+fn database_url(text: &str) -> Option<Zeroizing<String>> {
+    text.parse::<tokio_postgres::Config>().ok().map(|_| Zeroizing::new(text.to_owned()))
+}
+
+fn mailbox(text: &str) -> Option<String> {
+    text.parse::<lettre::message::Mailbox>().ok().map(|_| text.to_owned())
+}
+
+fn mail_tls(text: &str) -> Option<MailTls> {
+    match text {
+        "starttls" => Some(MailTls::StartTls),
+        "implicit" => Some(MailTls::Implicit),
+        "none" => Some(MailTls::None),
+        _ => None,
+    }
+}
+
+fn windows(text: &str) -> Option<Vec<Window>> {
+    let window = |text: &str| {
+        let (count, seconds) = text.split_once('/')?;
+        let window = Window { count: count.parse().ok()?, seconds: seconds.parse().ok()? };
+        (window.count > 0 && window.seconds > 0).then_some(window)
+    };
+    list(text).map(window).collect::<Option<Vec<_>>>().filter(|windows| !windows.is_empty())
+}
+
+fn rate(text: &str) -> Option<Rate> {
+    let (burst, per_hour) = text.split_once('+')?;
+    let rate = Rate { burst: burst.parse().ok()?, per_hour: per_hour.parse().ok()? };
+    (rate.burst > 0 && rate.per_hour > 0).then_some(rate)
+}
+
+fn root_keys(text: &str) -> Option<Vec<RootKey>> {
+    let key = |text: &str| {
+        let (id, key) = text.split_once(':')?;
+        let bytes = Zeroizing::new(BASE64_STANDARD.decode(key).ok()?);
+        let bytes: &[u8; ROOT_KEY_LENGTH] = bytes.first_chunk().filter(|_| bytes.len() == ROOT_KEY_LENGTH)?;
+        Some(RootKey { id: id.parse().ok()?, bytes: Zeroizing::new(*bytes) })
+    };
+    let keys = list(text).map(key).collect::<Option<Vec<_>>>()?;
+    let unique = keys.iter().enumerate().all(|(place, key)| keys[..place].iter().all(|other| other.id != key.id));
+    (unique && !keys.is_empty()).then_some(keys)
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}

@@ -1,0 +1,51 @@
+//! Knowing the caller by its bearer token.
+//!
+//! 1. A token that was seen before is known by its digest: its signature need not be checked again.
+//! 2. Any other is taken apart, its key found, its signature checked, and it is remembered.
+//! 3. Whether it opens *this* endpoint *now* is judged every time: time, audience, scope, and whether its key is still
+//!    accepted are never remembered.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use service_api::scope::Scope;
+use service_rules::bearer::{self, Claims, Refusal, UnverifiedJwt};
+
+use crate::{app::App, failure::Failure};
+
+/// A token whose signature is genuine.
+pub struct Verified {
+    pub claims: Claims,
+    pub key_id: String,
+}
+
+pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<Verified>, Failure<Refusal>> {
+    let now = app.clock.now();
+    let verified = match app.verified_tokens.get(&digest(token)) {
+        Some(verified) => verified,
+        None => verify(app, token).await?,
+    };
+    if !app.signing_keys.accept(&verified.key_id, now) {
+        return Err(Failure::Refused(Refusal::Invalid));
+    }
+    bearer::judge(&verified.claims, &app.config.base_url, &app.audience, needed, now).map_err(Failure::Refused)?;
+    Ok(verified)
+}
+
+async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal>> {
+    let jwt = UnverifiedJwt::read(token).map_err(Failure::Refused)?;
+    let genuine = app.signing_keys.verify(app, &jwt).await?;
+    if !genuine {
+        return Err(Failure::Refused(Refusal::Invalid));
+    }
+    let claims = Claims::read(jwt.payload()).map_err(Failure::Refused)?;
+    let verified = Arc::new(Verified { claims, key_id: jwt.key_id().to_owned() });
+    app.verified_tokens.insert(digest(token), verified.clone());
+    Ok(verified)
+}
+
+fn digest(token: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    bytes
+}

@@ -1,0 +1,49 @@
+//! One file for each thing the service does, to be read from top to bottom.
+//!
+//! A flow reads the clock once, opens its own transaction, asks `store` for facts and `service-rules` for the verdict,
+//! and carries the verdict out. It knows nothing of HTTP.
+
+pub mod authenticate;
+pub mod enter_space;
+pub mod exchange_otp;
+pub mod issue;
+pub mod limit;
+pub mod login_options;
+pub mod projects;
+pub mod readiness;
+pub mod request_otp;
+pub mod rotate_signing_keys;
+pub mod whoami;
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+use service_api::ids::RequestId;
+use service_rules::Timestamp;
+
+use crate::{mint, store::audit_events::Event};
+
+/// Who asks, as far as it is known before anybody has proved anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    pub address: IpAddr,
+    pub request_id: RequestId,
+}
+
+impl Asker {
+    /// Something that this asker caused.
+    fn event(&self, event: &'static str, now: Timestamp, details: Value) -> anyhow::Result<Event<'static>> {
+        Ok(Event {
+            id: mint::id(now)?,
+            at: now,
+            event,
+            user_id: None,
+            client_id: None,
+            workspace_id: None,
+            subject: None,
+            address: Some(self.address.to_string()),
+            request_id: Some(self.request_id.to_string()),
+            details,
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! Whether this node can do its work.
+
+use crate::{app::App, store};
+
+#[derive(Clone, Copy, Debug)]
+pub enum NotReady {
+    Stopping,
+    NoSigningKey,
+    NoDatabase,
+}
+
+impl NotReady {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopping => "not ready: the node is stopping\n",
+            Self::NoSigningKey => "not ready: there is no signing key\n",
+            Self::NoDatabase => "not ready: the database does not answer\n",
+        }
+    }
+}
+
+pub async fn check(app: &App) -> Result<(), NotReady> {
+    if app.stop.is_cancelled() {
+        return Err(NotReady::Stopping);
+    }
+    if app.signing_keys.is_empty() {
+        return Err(NotReady::NoSigningKey);
+    }
+    let db = app.database.connect().await.map_err(|_| NotReady::NoDatabase)?;
+    store::outbox::count(&db).await.map(drop).map_err(|_| NotReady::NoDatabase)
+}

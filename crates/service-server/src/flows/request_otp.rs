@@ -1,0 +1,94 @@
+//! Asking for a one-time code (`POST /v1/otp-tokens`).
+//!
+//! 1. Bring the address into its one spelling; if the request names a client, it must be one that may redeem codes.
+//! 2. Count the request against the asker's network and against the address; both hold on all nodes.
+//! 3. Draw a code and put its HMAC in the place of the address's last code, which is dead from here on.
+//! 4. Put the mail into the outbox, sealed. Steps 2 to 4 are one transaction, or nothing of them happened.
+//!
+//! Nothing here looks for an account, so the answer and the time it takes are the same for every address.
+
+use serde_json::json;
+use service_api::{
+    ids::{MailId, OtpId},
+    sign_in::{OtpRequest, OtpRequested},
+};
+use service_rules::{
+    clients::{self, GrantType},
+    email::{Address, NotAnAddress},
+    lifetimes,
+    limits::Limited,
+    otp,
+    signing::later,
+};
+
+use crate::{
+    app::App,
+    failure::Failure,
+    flows::{
+        Asker,
+        limit::{Limit, network_of},
+    },
+    mailer::Letter,
+    mint,
+    store::{self, otps::NewOtp},
+    vault::Purpose,
+};
+
+#[derive(Debug)]
+pub enum Refusal {
+    NotAnAddress,
+    Client(clients::Refusal),
+    Limited(Limited),
+}
+
+pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Result<OtpRequested, Failure<Refusal>> {
+    let now = app.clock.now();
+    let limits = &app.config.limits;
+    let address = Address::parse(&request.email).map_err(|NotAnAddress| Failure::Refused(Refusal::NotAnAddress))?;
+
+    let db = app.database.begin().await?;
+    if let Some(id) = &request.client_id {
+        let client = store::clients::find(&db, id).await?;
+        clients::judge(client.as_ref(), false, GrantType::Otp)
+            .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+    }
+    let network = network_of(asker.address);
+    let per_network = Limit { policy: "otp-network", whom: network.as_bytes() };
+    if let Some(limited) = per_network.take_at_rate(app, &db, limits.otp_sends_per_network, now).await? {
+        return Err(Failure::Refused(Refusal::Limited(limited)));
+    }
+    let per_address = Limit { policy: "otp-address", whom: address.as_str().as_bytes() };
+    if let Some(limited) = per_address.take_in_windows(app, &db, &limits.otp_sends_per_address, now).await? {
+        return Err(Failure::Refused(Refusal::Limited(limited)));
+    }
+
+    let id: OtpId = mint::id(now)?;
+    let code = mint::otp_code()?;
+    let expires_at = later(now, lifetimes::OTP);
+    let client_id = request.client_id.as_deref().unwrap_or_default();
+    let mac = app.vault.mac(Purpose::OtpCode, &[id.to_string().as_bytes(), code.expose().as_bytes()]);
+    let otp = NewOtp { address: &address, client_id, mac, created_at: now, expires_at };
+    let mail_id: MailId = mint::id(now)?;
+    let letter = Letter::SignInCode {
+        to: address.as_str().to_owned(),
+        code,
+        asked_at: now,
+        asked_from: asker.address.to_string(),
+    };
+    let sealed = letter.seal(&app.vault, mail_id)?;
+    let event = asker.event("otp.requested", now, json!({ "otpId": id }))?;
+    tokio::try_join!(
+        store::otps::replace(&db, id, &otp),
+        store::outbox::insert(&db, mail_id, &sealed, now, expires_at),
+        store::audit_events::insert(&db, &event),
+    )?;
+    db.commit().await?;
+    app.mail_waiting.notify_one();
+
+    Ok(OtpRequested {
+        otp_id: id,
+        expires_in: lifetimes::OTP,
+        resend_after: limits.otp_sends_per_address.first().map_or(0, |window| i64::from(window.seconds)),
+        code_length: otp::DIGITS,
+    })
+}

@@ -1,0 +1,118 @@
+//! Signing keys: making the first, letting a new one follow, and retiring one by hand.
+//!
+//! A new key is published at once and signs only after a lead, when every node and every verifier that caches keys
+//! knows it. The key before it stays accepted until the last token it signed has expired. Whoever changes keys holds a
+//! lock, so of two nodes that start on an empty database one makes the key.
+
+use std::time::Duration;
+
+use serde_json::json;
+use service_rules::{
+    Timestamp,
+    signing::{self, State, later},
+};
+
+use crate::{
+    app::App,
+    database::Connection,
+    mint,
+    signing_keys::{self, GeneratedKey},
+    store::{self, audit_events::Event, signing_keys::StoredKey},
+};
+
+/// Why a key was not retired.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotRetired {
+    Unknown,
+    /// It signs, and nothing else could.
+    StillNeeded,
+}
+
+/// Makes a key that follows the others; it signs after the configured lead, or at once if there is no other.
+pub async fn rotate(app: &App) -> anyhow::Result<String> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    store::signing_keys::lock(&db).await?;
+    let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
+    db.commit().await?;
+    signing_keys::reload(app).await?;
+    Ok(kid)
+}
+
+/// Makes the first key of an empty database, and the next one when the youngest is old enough.
+pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    store::signing_keys::lock(&db).await?;
+    let keys = store::signing_keys::list(&db).await?;
+    let usable = keys.iter().filter(|key| state_of(&keys, key, now) != State::Retired);
+    let youngest = usable.map(|key| key.schedule.active_at).max();
+    let rotate_every = i64::try_from(app.config.keys.rotate_every.as_secs())?;
+    if youngest.is_some_and(|active_at| later(active_at, rotate_every) > now) {
+        return Ok(None);
+    }
+    let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
+    db.commit().await?;
+    signing_keys::reload(app).await?;
+    Ok(Some(kid))
+}
+
+/// Refuses from now on everything that a key signed, as after a compromise.
+pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetired>> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    store::signing_keys::lock(&db).await?;
+    let keys = store::signing_keys::list(&db).await?;
+    let can_sign = |key: &&StoredKey| matches!(state_of(&keys, key, now), State::Active | State::Retiring);
+    if !keys.iter().filter(can_sign).any(|key| key.kid != kid) {
+        return Ok(Err(NotRetired::StillNeeded));
+    }
+    if !store::signing_keys::mark_retired(&db, kid, now).await? {
+        return Ok(Err(NotRetired::Unknown));
+    }
+    store::audit_events::insert(&db, &event("key.retired", kid, now)?).await?;
+    db.commit().await?;
+    signing_keys::reload(app).await?;
+    Ok(Ok(()))
+}
+
+/// Every key with its state, youngest first.
+pub async fn list(app: &App) -> anyhow::Result<Vec<(StoredKey, State)>> {
+    let now = app.clock.now();
+    let keys = store::signing_keys::list(&app.database.connect().await?).await?;
+    let states: Vec<_> = keys.iter().map(|key| state_of(&keys, key, now)).collect();
+    Ok(keys.into_iter().zip(states).collect())
+}
+
+async fn follow(app: &App, db: &Connection, lead: Duration, now: Timestamp) -> anyhow::Result<String> {
+    let others = store::signing_keys::list(db).await?;
+    let alone = others.iter().all(|key| state_of(&others, key, now) == State::Retired);
+    let active_at = if alone { now } else { now.checked_add(lead)? };
+    let GeneratedKey { kid, sealed, jwk } = signing_keys::generate(&app.vault)?;
+    let schedule = signing::Schedule { active_at, retired_at: None };
+    store::signing_keys::insert(db, &StoredKey { kid: kid.clone(), sealed, jwk, created_at: now, schedule }).await?;
+    store::signing_keys::mark_followed(db, &kid, signing::retire_after(active_at)).await?;
+    store::audit_events::insert(db, &event("key.created", &kid, now)?).await?;
+    Ok(kid)
+}
+
+fn state_of(keys: &[StoredKey], key: &StoredKey, now: Timestamp) -> State {
+    let younger = keys.iter().filter(|other| other.schedule.active_at > key.schedule.active_at);
+    let usable = younger.filter(|other| other.schedule.retired_at.is_none_or(|at| at > now));
+    signing::state(key.schedule, usable.map(|other| other.schedule.active_at).min(), now)
+}
+
+fn event(name: &'static str, kid: &str, now: Timestamp) -> anyhow::Result<Event<'static>> {
+    Ok(Event {
+        id: mint::id(now)?,
+        at: now,
+        event: name,
+        user_id: None,
+        client_id: None,
+        workspace_id: None,
+        subject: Some(kid.to_owned()),
+        address: None,
+        request_id: None,
+        details: json!({}),
+    })
+}

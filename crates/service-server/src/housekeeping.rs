@@ -1,0 +1,59 @@
+//! What a node does in the background: renewing its keys, and deleting what has expired.
+//!
+//! Every node does all of it. Deleting takes small batches of rows that nobody else holds, so nodes do not get in each
+//! other's way and none of them has to be chosen.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::App,
+    flows::rotate_signing_keys,
+    signing_keys,
+    store::{self, Batch},
+};
+
+const BATCH: i64 = 1_000;
+const CLEAN_EVERY: Duration = Duration::from_secs(60);
+
+/// Renews this node's copy of the signing keys, so that it knows a new key before the key signs.
+pub async fn follow_signing_keys(app: App, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(app.config.keys.refresh_every) => {}
+        }
+        if let Err(error) = signing_keys::reload(&app).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not renew the signing keys");
+        }
+    }
+}
+
+/// Deletes what has expired, and lets a new signing key follow when it is time.
+pub async fn clean(app: App, stop: CancellationToken) {
+    loop {
+        match clean_once(&app).await {
+            Ok(deleted) => metrics::counter!("service_rows_cleaned_total").increment(deleted),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not clean up"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(CLEAN_EVERY) => {}
+        }
+    }
+}
+
+/// One round; returns how many rows it deleted.
+pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
+    rotate_signing_keys::rotate_if_due(app).await?;
+    let batch = Batch { now: app.clock.now(), size: BATCH };
+    let db = app.database.connect().await?;
+    let deleted = [
+        store::otps::delete_expired(&db, batch).await?,
+        store::recent_hits::delete_expired(&db, batch).await?,
+        store::rates::delete_expired(&db, batch).await?,
+        store::outbox::delete_expired(&db, batch).await?,
+    ];
+    Ok(deleted.iter().sum())
+}

@@ -1,0 +1,145 @@
+//! Bodies, read strictly and in one way: JSON, and for `/oauth` forms too, through one parser with one result.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{FromRequest, Request},
+    http::{HeaderMap, header},
+};
+use http_body_util::{BodyExt as _, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use service_api::endpoints::{self, Endpoint};
+use service_rules::json;
+use tokio::time::timeout;
+
+use crate::{
+    app::App,
+    http::{
+        error::{ApiError, Unreadable},
+        query::{self, Query},
+    },
+};
+
+/// A body may take so long to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
+
+/// The body of a request. Parameters belong into it, so a query is refused unless the endpoint knows it.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        Query::read(&parts)?;
+        let accepted = parts.extensions.get::<&'static Endpoint>().map_or(endpoints::Body::Json, |row| row.body);
+        let form = is_form(&parts.headers, accepted)?;
+        let limit = app.config.http.body_limit;
+        let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: usize| length > limit) {
+            return Err(Unreadable::TooLarge(limit).into());
+        }
+        let bytes = match timeout(ARRIVAL, Limited::new(body, limit).collect()).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(Unreadable::TooLarge(limit).into());
+            }
+            Ok(Err(_)) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into()).into()),
+            Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into()).into()),
+        };
+        let value = if form { read_form(&bytes)? } else { read_json(&bytes)? };
+        serde_json::from_value(value).map(Self).map_err(|error| Unreadable::Body(describe(&error)).into())
+    }
+}
+
+fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Unreadable> {
+    let forms = accepted == endpoints::Body::JsonOrForm;
+    let expected = if forms { "application/json or application/x-www-form-urlencoded" } else { "application/json" };
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let only = values.next().filter(|_| values.next().is_none());
+    let text = only.and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
+    let (media_type, parameters) = text.split_once(';').unwrap_or((&text, ""));
+    let known_charset = matches!(parameters.trim(), "" | "charset=utf-8" | "charset=\"utf-8\"");
+    match media_type.trim() {
+        "application/json" if known_charset => Ok(false),
+        "application/x-www-form-urlencoded" if known_charset && forms => Ok(true),
+        _ => Err(Unreadable::MediaType(expected)),
+    }
+}
+
+fn read_json(bytes: &[u8]) -> Result<Value, Unreadable> {
+    match json::read(bytes) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(Unreadable::Body("The body is not a JSON object.".into())),
+        Err(json::Unreadable) => {
+            let text =
+                "The body is not JSON that can be read in one way only: check syntax, duplicate keys and nesting.";
+            Err(Unreadable::Body(text.into()))
+        }
+    }
+}
+
+/// A form becomes the object that the same parameters in JSON are.
+fn read_form(bytes: &[u8]) -> Result<Value, Unreadable> {
+    let pairs = std::str::from_utf8(bytes).ok().and_then(query::pairs);
+    let pairs = pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; check how it is encoded.".into()))?;
+    let mut object = Map::new();
+    for (name, value) in pairs {
+        if object.insert(name, Value::String(value)).is_some() {
+            return Err(Unreadable::Body("A parameter occurs twice; send each once.".into()));
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+/// Only names of fields are passed on: other messages of the reader quote values.
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let named = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let known = text.split_once("expected one of ").or_else(|| text.split_once("expected `"));
+    match (named, text.starts_with("unknown field"), known) {
+        (Some(name), ..) => format!("The field {name} is missing."),
+        (None, true, Some((_, known))) => {
+            format!("The body has a field that is not known here; known: {}.", known.replace('`', ""))
+        }
+        (None, true, None) => "The body has a field that is not known here.".into(),
+        _ => "A field of the body has the wrong type.".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+    use service_api::{oauth::TokenRequest, sign_in::OtpRequest};
+
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_described_without_quoting_values() {
+        let describe = |value| describe(&serde_json::from_value::<OtpRequest>(value).unwrap_err());
+        assert_eq!(describe(json!({})), "The field email is missing.");
+        assert_eq!(describe(json!({ "email": 12_345_678 })), "A field of the body has the wrong type.");
+        let unknown = describe(json!({ "email": "a@b.test", "svc_secret": 1 }));
+        assert_eq!(unknown, "The body has a field that is not known here; known: email, clientId.");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// The same parameters as a form and as JSON are one request (HT-03).
+        #[test]
+        fn form_and_json_are_read_alike_ht_03(
+            pairs in prop::collection::vec((prop::sample::select(TokenRequest::PARAMETERS), "[ -~é€\u{0}-\u{2}]{0,12}"), 0..5),
+        ) {
+            let encode = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
+            let form = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect::<Vec<_>>().join("&");
+            let text = |text: &str| serde_json::to_string(text).unwrap();
+            let body = pairs.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect::<Vec<_>>().join(",");
+            let from_form = read_form(form.as_bytes()).ok();
+            let from_json = read_json(format!("{{{body}}}").as_bytes()).ok();
+            prop_assert_eq!(from_form, from_json);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One connection: HTTP/1.1, with time limits that a slow or silent peer cannot stretch.
+//!
+//! A request's head must arrive within seconds of its first byte, while a connection between requests may rest longer,
+//! as proxies keep them. HTTP/2 and TLS are the proxy's business.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Router, extract::ConnectInfo};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::Watcher,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep, sleep_until},
+};
+use tower::ServiceExt as _;
+
+/// From the first byte of a request to the end of its head.
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
+/// How long a connection may rest between requests.
+const REST_LIMIT: Duration = Duration::from_secs(60);
+/// Beyond what the edge allows, so that the edge can answer in words.
+const MAX_BUFFER: usize = 32 * 1024;
+const MAX_HEADERS: usize = 200;
+
+/// Serves one connection until it ends or the server stops.
+pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
+    let working = Arc::new(AtomicBool::new(false));
+    let io = Patient { stream, working: working.clone(), head_due: None };
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        working.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answer = router.clone().oneshot(request.map(axum::body::Body::new));
+        let working = working.clone();
+        async move {
+            let answer = answer.await;
+            working.store(false, Ordering::Relaxed);
+            answer
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REST_LIMIT)
+        .max_buf_size(MAX_BUFFER)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(io), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(error = error.to_string(), "Connection ended early");
+    }
+}
+
+/// A stream whose reader loses patience with a head that does not end.
+struct Patient {
+    stream: TcpStream,
+    /// A request is being worked on: what is read now is its body, which has a limit of its own.
+    working: Arc<AtomicBool>,
+    head_due: Option<Pin<Box<Sleep>>>,
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.working.load(Ordering::Relaxed) {
+            self.head_due = None;
+        } else if let Some(due) = &mut self.head_due
+            && due.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let began = read.is_ready() && buffer.filled().len() > before;
+        if began && self.head_due.is_none() && !self.working.load(Ordering::Relaxed) {
+            self.head_due = Some(Box::pin(sleep_until(Instant::now() + HEAD_LIMIT)));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,132 @@
+//! What every request passes, in and out.
+//!
+//! 1. It gets an id, and the address it really comes from.
+//! 2. Heads that are too large, and requests beyond what this node can work on, are turned away.
+//! 3. It runs within a deadline; a panic is an error like any other.
+//! 4. Errors get their one shape, every response its headers.
+//! 5. One line is logged, and one observation made, with the route's template: never a path, a query or a header.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    panic::AssertUnwindSafe,
+};
+
+use axum::{
+    extract::{ConnectInfo, MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    middleware::Next,
+    response::Response,
+};
+use futures_util::FutureExt as _;
+use service_api::ids::RequestId;
+use service_rules::network;
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    app::App,
+    flows::Asker,
+    http::error::{ApiError, Trouble},
+    mint,
+};
+
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+const MAX_HEADERS: usize = 100;
+const MAX_URI_BYTES: usize = 8 * 1024;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+pub async fn edge(
+    State(app): State<App>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let asker = Asker {
+        address: caller_address(&app, peer, request.headers()),
+        request_id: mint::id(app.clock.now()).unwrap_or_else(|_| RequestId::from(uuid::Uuid::nil())),
+    };
+    let id = given_id(&app, peer, request.headers()).unwrap_or_else(|| asker.request_id.to_string());
+    request.extensions_mut().insert(asker);
+
+    let response = match check_head(&request) {
+        Err(trouble) => ApiError::from(trouble).into(),
+        Ok(()) => run(&app, request, next).await,
+    };
+    let response = finish(response, &id);
+
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let status = response.status().as_u16();
+    let seconds = began.elapsed().as_secs_f64();
+    tracing::info!(%method, route, status, ms = seconds * 1_000.0, request.id = id, "Request");
+    observe(route, status, seconds);
+    response
+}
+
+async fn run(app: &App, request: Request, next: Next) -> Response {
+    let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(Trouble::Full).into() };
+    let work = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match timeout(app.config.http.deadline, work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_panic)) => ApiError::from(Trouble::Defect).into(),
+        Err(_) => ApiError::from(Trouble::TooSlow).into(),
+    }
+}
+
+/// Renders an error, and gives the response what all responses have.
+fn finish(mut response: Response, id: &str) -> Response {
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        let sent = std::mem::take(response.headers_mut());
+        response = error.render(id);
+        // What the router knows and the error does not: which methods an address takes.
+        if let Some(allow) = sent.get(header::ALLOW) {
+            response.headers_mut().insert(header::ALLOW, allow.clone());
+        }
+    }
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn check_head(request: &Request) -> Result<(), Trouble> {
+    let headers = request.headers();
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    if uri > MAX_URI_BYTES {
+        Err(Trouble::UriTooLong)
+    } else if bytes > MAX_HEAD_BYTES || headers.len() > MAX_HEADERS {
+        Err(Trouble::HeadTooLarge)
+    } else {
+        Ok(())
+    }
+}
+
+fn caller_address(app: &App, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
+    let trusted = &app.config.http.trusted_proxies;
+    if trusted.is_empty() {
+        return peer.ip().to_canonical();
+    }
+    let values = headers.get_all(FORWARDED_FOR).iter().map(|value| value.to_str().unwrap_or("unreadable"));
+    network::caller(peer.ip(), &values.collect::<Vec<_>>().join(","), trusted)
+}
+
+/// A trusted proxy may name the request itself, in harmless characters.
+fn given_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let harmless = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let usable = (8..=64).contains(&given.len()) && given.bytes().all(harmless);
+    let trusted = app.config.http.trusted_proxies.iter().any(|network| network.contains(&peer.ip().to_canonical()));
+    (usable && trusted).then(|| given.to_owned())
+}
+
+fn observe(route: &str, status: u16, seconds: f64) {
+    let labels = [("route", route.to_owned()), ("status", status.to_string())];
+    metrics::counter!("service_requests_total", &labels).increment(1);
+    metrics::histogram!("service_request_seconds", "route" => route.to_owned()).record(seconds);
+}

@@ -1,0 +1,14 @@
+//! HTTP: requests into calls, results into responses. No decisions are made here.
+
+pub mod body;
+pub mod caller;
+pub mod connection;
+pub mod edge;
+pub mod error;
+pub mod oauth;
+pub mod ops;
+pub mod paging;
+pub mod query;
+pub mod router;
+pub mod space;
+pub mod v1;

@@ -1,0 +1,4 @@
+//! The OAuth endpoints.
+
+pub mod jwks;
+pub mod token;

@@ -1,0 +1,38 @@
+//! Which handler answers which endpoint. A route is made from its row in the contract's table, and in no other way.
+
+use axum::{
+    Extension, Router,
+    handler::Handler,
+    middleware,
+    routing::{MethodFilter, MethodRouter, on},
+};
+use service_api::endpoints::{self, Endpoint, Method};
+
+use crate::{
+    app::App,
+    http::{edge, error, oauth, v1},
+};
+
+pub fn router(app: &App) -> Router {
+    Router::new()
+        .merge(at(&endpoints::LOGIN_OPTIONS, v1::login_options::ask))
+        .merge(at(&endpoints::OTP_TOKENS, v1::otp_tokens::create))
+        .merge(at(&endpoints::TOKEN, oauth::token::exchange))
+        .merge(at(&endpoints::JWKS, oauth::jwks::show))
+        .merge(at(&endpoints::WHOAMI, v1::whoami::show))
+        .merge(at(&endpoints::LIST_PROJECTS, v1::projects::list))
+        .fallback(error::not_found)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
+        .with_state(app.clone())
+}
+
+/// The handler learns its row too, so that what the row says of queries and bodies is what is enforced.
+fn at<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) -> Router<App> {
+    let filter = match endpoint.method {
+        Method::Get => MethodFilter::GET,
+        Method::Post => MethodFilter::POST,
+    };
+    let route: MethodRouter<App> = on(filter, handler);
+    Router::new().route(endpoint.path, route.layer(Extension(endpoint)))
+}

@@ -1,0 +1,6 @@
+//! The endpoints under `/v1`.
+
+pub mod login_options;
+pub mod otp_tokens;
+pub mod projects;
+pub mod whoami;

@@ -1,0 +1,21 @@
+//! The service: HTTP outside, flows inside, rules at the core, PostgreSQL below.
+//!
+//! `http` translates, `flows` tell the story of a request, `service-rules` judges, `store` remembers.
+
+pub mod app;
+pub mod clock;
+pub mod config;
+pub mod cursor;
+pub mod database;
+pub mod failure;
+pub mod flows;
+pub mod housekeeping;
+pub mod http;
+pub mod mailer;
+pub mod migrations;
+pub mod mint;
+pub mod serve;
+pub mod signing_keys;
+pub mod store;
+pub mod telemetry;
+pub mod vault;

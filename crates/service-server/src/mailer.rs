@@ -1,0 +1,184 @@
+//! Outgoing mail: letters wait in the outbox, sealed, and a worker on every node hands them over.
+//!
+//! A mail is claimed, sent and deleted; a node that dies in between leaves it to the others, so a mail may come twice
+//! and is never lost. What cannot be sent is tried again, ever more slowly, until it is no longer worth sending.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use askama::Template;
+use lettre::{
+    AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
+    message::{MultiPart, header},
+    transport::smtp::{
+        authentication::Credentials,
+        client::{Certificate, CertificateStore, Tls, TlsParameters},
+    },
+};
+use serde::{Deserialize, Serialize};
+use service_api::{ids::MailId, token::OtpCode};
+use service_rules::{Timestamp, lifetimes, signing::later};
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use crate::{
+    app::App,
+    config,
+    store::{self, Batch},
+    vault::Vault,
+};
+
+const AT_ONCE: i64 = 10;
+/// Other nodes leave a claimed mail alone for so long; a send that takes longer has failed.
+const CLAIM_SECONDS: i64 = 30;
+const SEND_LIMIT: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+type Transport = AsyncSmtpTransport<Tokio1Executor>;
+
+/// What is written to people. It holds secrets, so it has no `Debug` and rests only sealed.
+#[derive(Serialize, Deserialize)]
+pub enum Letter {
+    SignInCode { to: String, code: OtpCode, asked_at: Timestamp, asked_from: String },
+}
+
+#[derive(Template)]
+#[template(path = "mail/sign_in_code.txt")]
+struct SignInCodeText<'a>(&'a SignInCode<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/sign_in_code.html")]
+struct SignInCodeHtml<'a>(&'a SignInCode<'a>);
+
+/// What both forms of the mail say.
+struct SignInCode<'a> {
+    code: &'a str,
+    minutes: i64,
+    asked_at: String,
+    asked_from: &'a str,
+    base_url: &'a str,
+}
+
+impl Letter {
+    pub fn seal(&self, vault: &Vault, id: MailId) -> anyhow::Result<Vec<u8>> {
+        vault.seal(&place(id), &Zeroizing::new(serde_json::to_vec(self)?))
+    }
+
+    fn open(vault: &Vault, id: MailId, sealed: &[u8]) -> anyhow::Result<Self> {
+        serde_json::from_slice(&vault.open(&place(id), sealed)?)
+            .map_err(|_| anyhow!("the sealed letter cannot be read"))
+    }
+
+    fn write(&self, from: &str, base_url: &str) -> anyhow::Result<Message> {
+        let Self::SignInCode { to, code, asked_at, asked_from } = self;
+        let (first, second) = code.expose().split_at(code.expose().len() / 2);
+        let code = &Zeroizing::new(format!("{first} {second}"));
+        let asked_at = asked_at.strftime("%-d %B %Y, %H:%M UTC").to_string();
+        let says = SignInCode { code, minutes: lifetimes::OTP / 60, asked_at, asked_from, base_url };
+        let (text, html) = (SignInCodeText(&says).render()?, SignInCodeHtml(&says).render()?);
+        Ok(Message::builder()
+            .from(from.parse()?)
+            .to(to.parse()?)
+            .subject("Your sign-in code")
+            .header(AutoSubmitted)
+            .multipart(MultiPart::alternative_plain_html(text, html))?)
+    }
+}
+
+fn place(id: MailId) -> String {
+    format!("outbox.sealed/{id}")
+}
+
+/// Tells mail systems not to answer (RFC 3834).
+#[derive(Clone)]
+struct AutoSubmitted;
+
+impl header::Header for AutoSubmitted {
+    fn name() -> header::HeaderName {
+        header::HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> header::HeaderValue {
+        header::HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}
+
+/// Sends what waits, whenever this node puts something into the outbox and once a second for what others left.
+pub async fn run(app: App, transport: Transport, stop: CancellationToken) {
+    loop {
+        if let Err(error) = send_waiting(&app, &transport).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not look for mail");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = app.mail_waiting.notified() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+async fn send_waiting(app: &App, transport: &Transport) -> anyhow::Result<()> {
+    loop {
+        let now = app.clock.now();
+        let batch = Batch { now, size: AT_ONCE };
+        let claimed = store::outbox::claim(&app.database.connect().await?, batch, later(now, CLAIM_SECONDS)).await?;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        for mail in claimed {
+            let sent = send(app, transport, &mail).await;
+            let db = app.database.connect().await?;
+            match sent {
+                Ok(()) => {
+                    store::outbox::delete(&db, mail.id).await?;
+                    metrics::counter!("service_mails_sent_total").increment(1);
+                }
+                Err(error) => {
+                    tracing::warn!(mail.id = %mail.id, mail.attempts, error = format!("{error:#}"), "Could not send a mail");
+                    metrics::counter!("service_mails_failed_total").increment(1);
+                    let wait = 1_i64 << mail.attempts.clamp(0, 6);
+                    store::outbox::mark_next_attempt(&db, mail.id, later(app.clock.now(), wait)).await?;
+                }
+            }
+        }
+    }
+}
+
+async fn send(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> anyhow::Result<()> {
+    let letter = Letter::open(&app.vault, mail.id, &mail.sealed)?;
+    let message = letter.write(&app.config.mail.from, &app.config.base_url)?;
+    let sent =
+        tokio::time::timeout(SEND_LIMIT, transport.send(message)).await.context("the mail server did not answer")?;
+    // The server's own words may quote what it was sent: only its code is kept.
+    sent.map(drop).map_err(|error| match error.status() {
+        Some(code) => anyhow!("the mail server answered {code}"),
+        None if error.is_tls() => anyhow!("the mail server's certificate is not accepted"),
+        None => anyhow!("the mail server cannot be reached"),
+    })
+}
+
+/// A connection pool to the configured mail server.
+pub fn transport(mail: &config::Mail) -> anyhow::Result<Transport> {
+    let mut parameters = TlsParameters::builder(mail.host.clone());
+    if let Some(path) = &mail.ca_file {
+        parameters = parameters.certificate_store(CertificateStore::None);
+        for der in config::certificates(path)? {
+            parameters = parameters.add_root_certificate(Certificate::from_der(der.to_vec())?);
+        }
+    }
+    let tls = match mail.tls {
+        config::MailTls::StartTls => Tls::Required(parameters.build()?),
+        config::MailTls::Implicit => Tls::Wrapper(parameters.build()?),
+        config::MailTls::None => Tls::None,
+    };
+    let mut builder =
+        Transport::builder_dangerous(&mail.host).port(mail.port).tls(tls).timeout(Some(Duration::from_secs(10)));
+    if let (Some(user), Some(password)) = (&mail.user, &mail.password) {
+        builder = builder.credentials(Credentials::new(user.clone(), password.to_string()));
+    }
+    Ok(builder.build())
+}

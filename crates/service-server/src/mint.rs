@@ -1,0 +1,44 @@
+//! The only place that draws randomness.
+//!
+//! Unlike the clock it cannot be replaced: no behaviour depends on which bits come, and a seam here would be a way to
+//! hand out guessable secrets.
+
+use anyhow::{Context as _, anyhow};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use service_api::{ids::Id, token::OtpCode};
+use service_rules::{Timestamp, otp};
+use uuid::Builder;
+use zeroize::Zeroizing;
+
+/// `N` random bytes; an error when the system has none, never a constant.
+#[expect(clippy::disallowed_methods, reason = "this is where randomness is drawn")]
+pub fn bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).context("the system gave no random bytes")?;
+    Ok(bytes)
+}
+
+/// A fresh id; ids made later sort later.
+pub fn id<I: Id>(now: Timestamp) -> anyhow::Result<I> {
+    let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
+    Ok(Builder::from_unix_timestamp_millis(millis, &bytes()?).into_uuid().into())
+}
+
+/// A code of [`otp::DIGITS`] digits, each as likely as any other.
+pub fn otp_code() -> anyhow::Result<OtpCode> {
+    const CODES: u32 = 10_u32.pow(otp::DIGITS as u32);
+    const FAIR: u32 = u32::MAX - u32::MAX % CODES;
+    loop {
+        let drawn = u32::from_be_bytes(bytes()?);
+        if drawn < FAIR {
+            return Ok(OtpCode::new(format!("{:0width$}", drawn % CODES, width = otp::DIGITS)));
+        }
+    }
+}
+
+/// A fresh P-256 private key, as PKCS#8.
+pub fn signing_key() -> anyhow::Result<Zeroizing<Vec<u8>>> {
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_| anyhow!("no key was generated"))?;
+    let written = pair.to_pkcs8v1().map_err(|_| anyhow!("the key could not be written down"))?;
+    Ok(Zeroizing::new(written.as_ref().to_vec()))
+}

@@ -1,0 +1,52 @@
+//! Table `memberships`.
+
+use service_api::{
+    ids::{Id as _, UserId, WorkspaceId},
+    workspaces::Role,
+};
+use service_rules::Timestamp;
+
+use crate::database::{Connection, Error};
+
+pub async fn insert(
+    db: &Connection,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+    role: Role,
+    now: Timestamp,
+) -> Result<(), Error> {
+    db.execute(
+        r"insert into memberships (user_id, workspace_id, role, created_at) values ($1, $2, $3, $4)",
+        &[&user_id.uuid(), &workspace_id.uuid(), &to_text(role), &now],
+    )
+    .await
+    .map(drop)
+}
+
+/// The user's role in a workspace that still exists; `None` for strangers.
+pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<Option<Role>, Error> {
+    let row = db
+        .query_opt(
+            r"select role from memberships where user_id = $1 and workspace_id = $2 and ended_at is null",
+            &[&user_id.uuid(), &workspace_id.uuid()],
+        )
+        .await?;
+    row.map(|row| from_text(row.try_get("role")?)).transpose()
+}
+
+const fn to_text(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "owner",
+        Role::Member => "member",
+        Role::Viewer => "viewer",
+    }
+}
+
+fn from_text(text: &str) -> Result<Role, Error> {
+    match text {
+        "owner" => Ok(Role::Owner),
+        "member" => Ok(Role::Member),
+        "viewer" => Ok(Role::Viewer),
+        _ => Err(super::impossible("memberships", "role")),
+    }
+}

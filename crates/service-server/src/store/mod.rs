@@ -1,0 +1,34 @@
+//! SQL, and nothing else: one file a table, one function a statement.
+//!
+//! Every function takes a connection, so the flow that calls it decides what is one transaction. Every statement is a
+//! raw string literal, so that a test can find them all and prepare each against the migrated schema.
+
+pub mod audit_events;
+pub mod clients;
+pub mod emails;
+pub mod grants;
+pub mod memberships;
+pub mod otps;
+pub mod outbox;
+pub mod projects;
+pub mod rates;
+pub mod recent_hits;
+pub mod signing_keys;
+pub mod users;
+pub mod workspaces;
+
+use service_rules::Timestamp;
+
+use crate::database::Error;
+
+/// A row that the service could not have written.
+fn impossible(table: &str, column: &str) -> Error {
+    Error::Defect(format!("{table}.{column} holds a value that the service never writes"))
+}
+
+/// Which row a background task may begin with, and how many it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    pub now: Timestamp,
+    pub size: i64,
+}

@@ -1,0 +1,24 @@
+//! Table `users`.
+
+use service_api::ids::{Id as _, UserId};
+use service_rules::{Timestamp, email::Address};
+
+use crate::database::{Connection, Error};
+
+pub struct User {
+    pub email: String,
+    pub disabled: bool,
+}
+
+pub async fn insert(db: &Connection, id: UserId, email: &Address, now: Timestamp) -> Result<(), Error> {
+    db.execute(r"insert into users (id, email, created_at) values ($1, $2, $3)", &[&id.uuid(), &email.as_str(), &now])
+        .await
+        .map(drop)
+}
+
+pub async fn find(db: &Connection, id: UserId) -> Result<Option<User>, Error> {
+    let row = db
+        .query_opt(r"select email, disabled_at is not null as disabled from users where id = $1", &[&id.uuid()])
+        .await?;
+    row.map(|row| Ok(User { email: row.try_get("email")?, disabled: row.try_get("disabled")? })).transpose()
+}

@@ -1,0 +1,1 @@
+//! The shape of the code: rules that the compiler does not check.

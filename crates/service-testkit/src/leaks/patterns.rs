@@ -1,0 +1,130 @@
+//! The patterns that give a secret away, and the search for all patterns of all secrets at once.
+
+use aho_corasick::{AhoCorasick, BuildError};
+
+use super::Form;
+use super::encodings::{base64_alone, base64_anywhere, hex, json};
+
+/// All digits and no longer than this is a code to type in: short enough to occur in other numbers by chance.
+const LONGEST_CODE: usize = 12;
+
+/// Shorter secrets, such as passwords, may be a word that also occurs in another case.
+const SHORTEST_CASE_FOLDED: usize = 16;
+
+/// What stands between the halves of a code for people, also as forms, web pages and JSON write it.
+const SEPARATORS: [&str; 6] = [" ", "-", "+", "\u{a0}", "&nbsp;", "\\u00a0"];
+
+pub(super) struct Patterns {
+    search: AhoCorasick,
+    patterns: Vec<Pattern>,
+}
+
+pub(super) struct Hit {
+    /// The position of the secret among those that the patterns were made of.
+    pub(super) secret: usize,
+    pub(super) form: Form,
+    pub(super) offset: usize,
+}
+
+impl Patterns {
+    pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a str>) -> Result<Self, BuildError> {
+        let mut patterns = Vec::new();
+        for (secret, value) in secrets.enumerate() {
+            let code: String = value.chars().filter(|character| !matches!(character, ' ' | '-')).collect();
+            let is_code = (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_digit());
+            let forms = if is_code { code_forms(&code) } else { forms(value) };
+            patterns.extend(forms.into_iter().map(|(form, edges, text)| Pattern { secret, form, edges, text }));
+        }
+        // One search for all: where the case matters it is compared afterwards.
+        let search = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(patterns.iter().map(|pattern| pattern.text.as_bytes()))?;
+        Ok(Self { search, patterns })
+    }
+
+    pub(super) fn hits(&self, text: &[u8]) -> impl Iterator<Item = Hit> {
+        self.search.find_overlapping_iter(text).filter_map(move |found| {
+            let pattern = &self.patterns[found.pattern()];
+            let hit = Hit { secret: pattern.secret, form: pattern.form, offset: found.start() };
+            pattern.accepts(&text[..found.start()], &text[found.range()], &text[found.end()..]).then_some(hit)
+        })
+    }
+}
+
+struct Pattern {
+    secret: usize,
+    form: Form,
+    edges: Edges,
+    text: String,
+}
+
+/// What may stand next to a pattern.
+#[derive(Clone, Copy)]
+enum Edges {
+    Anything,
+    NoLetterOrDigit,
+    NoHexDigit,
+}
+
+impl Pattern {
+    fn accepts(&self, before: &[u8], found: &[u8], after: &[u8]) -> bool {
+        let same_case = found == self.text.as_bytes();
+        let right_case = match self.form {
+            Form::Hex => true,
+            Form::CaseFolded => !same_case,
+            _ => same_case,
+        };
+        let touches =
+            |is_same: fn(&u8) -> bool| (before.last().is_some_and(is_same), after.first().is_some_and(is_same));
+        let stands_alone = match self.edges {
+            Edges::Anything => true,
+            Edges::NoLetterOrDigit => {
+                let (touches_before, touches_after) = touches(u8::is_ascii_alphanumeric);
+                !touches_after && (!touches_before || ends_with_escape(before))
+            }
+            Edges::NoHexDigit => touches(u8::is_ascii_hexdigit) == (false, false),
+        };
+        right_case && stands_alone
+    }
+}
+
+fn forms(secret: &str) -> Vec<(Form, Edges, String)> {
+    let mut forms =
+        vec![(Form::Raw, Edges::Anything, secret.to_owned()), (Form::Hex, Edges::Anything, hex(secret.as_bytes()))];
+    if secret.len() >= SHORTEST_CASE_FOLDED {
+        forms.push((Form::CaseFolded, Edges::Anything, secret.to_owned()));
+    }
+    let json = json(secret);
+    if json != secret {
+        forms.push((Form::JsonEscaped, Edges::Anything, json));
+    }
+    forms.extend(base64_anywhere(secret.as_bytes()).into_iter().map(|text| (Form::Base64, Edges::Anything, text)));
+    forms
+}
+
+fn code_forms(code: &str) -> Vec<(Form, Edges, String)> {
+    let mut forms = vec![
+        (Form::Raw, Edges::NoLetterOrDigit, code.to_owned()),
+        (Form::Hex, Edges::NoHexDigit, hex(code.as_bytes())),
+        (Form::Base64, Edges::NoLetterOrDigit, base64_alone(code.as_bytes())),
+    ];
+    let (first, second) = code.split_at(code.len() / 2);
+    forms.extend(
+        SEPARATORS.iter().map(|between| (Form::Grouped, Edges::NoLetterOrDigit, format!("{first}{between}{second}"))),
+    );
+    forms
+}
+
+/// Whether the last letter or digit belongs to an escape, such as a line feed in JSON or a colour on a terminal, and
+/// is therefore not part of what follows.
+fn ends_with_escape(text: &[u8]) -> bool {
+    match text {
+        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+        [.., b'\\', b'u', a, b, c, d] => [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()),
+        [rest @ .., b'm'] => {
+            let parameters = rest.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+            rest[..rest.len() - parameters].ends_with(b"[")
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,11 @@
+//! What tests and the development command need around the service: real PostgreSQL clusters, real servers in process
+//! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service itself.
+
+pub mod answer;
+pub mod leaks;
+pub mod load;
+pub mod mailbox;
+pub mod postgres;
+pub mod process;
+pub mod server;
+pub mod settings;

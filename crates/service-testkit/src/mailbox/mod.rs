@@ -1,0 +1,177 @@
+//! A mailbox for tests and development: takes mails over real SMTP on a free port of the loopback address and shows
+//! them to tests, as JSON and on a web page.
+//!
+//! Its tasks live as long as the runtime they were started on.
+
+mod mail;
+mod smtp;
+mod web;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+pub use self::mail::Mail;
+
+/// A handle; clones show the same mails.
+#[derive(Clone)]
+pub struct Mailbox {
+    state: Arc<State>,
+}
+
+impl Mailbox {
+    /// Speaks SMTP without TLS.
+    pub async fn start() -> Result<Self> {
+        Self::listen(None).await
+    }
+
+    /// Offers STARTTLS with a certificate for `host_name` and takes no mail before it was used.
+    pub async fn start_with_tls(host_name: &str) -> Result<Self> {
+        Self::listen(Some(certified(host_name)?)).await
+    }
+
+    #[must_use]
+    pub fn smtp_address(&self) -> SocketAddr {
+        self.state.smtp_address
+    }
+
+    #[must_use]
+    pub fn web_url(&self) -> String {
+        format!("http://{}", self.state.web_address)
+    }
+
+    /// The certificate authority that vouches for a mailbox with TLS, to be trusted by the sender.
+    #[must_use]
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.state.ca_pem.as_deref()
+    }
+
+    /// All mails in the order in which they came.
+    #[must_use]
+    pub fn mails(&self) -> Vec<Mail> {
+        self.entries().iter().map(|entry| entry.mail.clone()).collect()
+    }
+
+    /// Forgets all mails.
+    pub fn clear(&self) {
+        self.entries().clear();
+    }
+
+    /// The oldest mail to `address` that this function has not returned for it before; waits for it to come.
+    pub async fn next_mail_to(&self, address: &str) -> Result<Mail> {
+        let mut arrivals = self.state.arrivals.subscribe();
+        let arrived = async {
+            loop {
+                if let Some(mail) = self.take(address) {
+                    return Ok(mail);
+                }
+                arrivals.changed().await?;
+            }
+        };
+        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| {
+            let present: Vec<String> =
+                self.mails().iter().map(|mail| format!("{:?} to {}", mail.subject, mail.to.join(", "))).collect();
+            let seconds = PATIENCE.as_secs();
+            Err(anyhow::anyhow!("no new mail to {address} in {seconds} s; the mailbox has [{}]", present.join("; ")))
+        })
+    }
+
+    /// Answers every recipient with this reply, for example `451 try later`, until it is called with `None`.
+    pub fn refuse(&self, reply: Option<&'static str>) {
+        *self.state.refusal.lock().unwrap_or_else(PoisonError::into_inner) = reply;
+    }
+
+    /// While on, connections are accepted and commands are read, but nothing is answered.
+    pub fn stall(&self, on: bool) {
+        self.state.stalled.send_replace(on);
+    }
+
+    async fn listen(tls: Option<(TlsAcceptor, String)>) -> Result<Self> {
+        let smtp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let web = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (acceptor, ca_pem) = tls.unzip();
+        let state = State {
+            smtp_address: smtp.local_addr()?,
+            web_address: web.local_addr()?,
+            ca_pem,
+            entries: Mutex::default(),
+            arrivals: watch::Sender::new(()),
+            refusal: Mutex::default(),
+            stalled: watch::Sender::new(false),
+        };
+        let mailbox = Self { state: Arc::new(state) };
+        tokio::spawn(smtp::serve(smtp, mailbox.clone(), acceptor));
+        let router = web::router(mailbox.clone());
+        tokio::spawn(async move { axum::serve(web, router).await });
+        Ok(mailbox)
+    }
+
+    fn receive(&self, mail: Mail) {
+        self.entries().push(Entry { mail, taken_for: Vec::new() });
+        self.state.arrivals.send_replace(());
+    }
+
+    fn take(&self, address: &str) -> Option<Mail> {
+        let mut entries = self.entries();
+        let taken_before = |entry: &Entry| entry.taken_for.iter().any(|taken| taken.eq_ignore_ascii_case(address));
+        let entry = entries.iter_mut().find(|entry| entry.mail.is_to(address) && !taken_before(entry))?;
+        entry.taken_for.push(address.to_owned());
+        Some(entry.mail.clone())
+    }
+
+    fn refusal(&self) -> Option<&'static str> {
+        *self.state.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn until_not_stalled(&self) {
+        // Fails only when the sender is gone, and `self` holds it.
+        drop(self.state.stalled.subscribe().wait_for(|stalled| !stalled).await);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.state.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct State {
+    smtp_address: SocketAddr,
+    web_address: SocketAddr,
+    ca_pem: Option<String>,
+    entries: Mutex<Vec<Entry>>,
+    arrivals: watch::Sender<()>,
+    refusal: Mutex<Option<&'static str>>,
+    stalled: watch::Sender<bool>,
+}
+
+struct Entry {
+    mail: Mail,
+    /// The addresses for which [`Mailbox::next_mail_to`] has returned it.
+    taken_for: Vec<String>,
+}
+
+/// A server certificate for `host_name` and the throwaway certificate authority that issued it.
+fn certified(host_name: &str) -> Result<(TlsAcceptor, String)> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new([host_name.to_owned()])?.signed_by(&key, &authority)?;
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .with_context(|| format!("no certificate for {host_name}"))?;
+    Ok((TlsAcceptor::from(Arc::new(config)), authority.pem()))
+}

@@ -1,0 +1,91 @@
+//! The databases of a cluster: made empty or as clones of a migrated template, and read whole by the leak scanner.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio_postgres::{Client, NoTls};
+
+use super::Cluster;
+
+const TEMPLATE: &str = "migrated_template";
+
+/// Every table that is not PostgreSQL's own, with its columns of bytes.
+const TABLES: &str = "
+    select format('%I.%I', t.schemaname, t.tablename),
+           array(select quote_ident(c.column_name)
+                   from information_schema.columns c
+                  where c.table_schema = t.schemaname and c.table_name = t.tablename and c.udt_name = 'bytea'
+                  order by c.ordinal_position)
+      from pg_tables t
+     where t.schemaname not in ('pg_catalog', 'information_schema')
+     order by 1";
+
+impl Cluster {
+    /// Returns the URL of the new database.
+    pub async fn create_database(&self, name: &str, template: Option<&str>) -> Result<String> {
+        // PostgreSQL would shorten a longer name and then confuse two databases.
+        ensure!(name.len() <= 63, "the database name {name} has more than 63 bytes");
+        let source = template.map_or_else(String::new, |template| format!(" template {}", quoted(template)));
+        let client = connect(&self.url("postgres")).await?;
+        client
+            .batch_execute(&format!("create database {}{source}", quoted(name)))
+            .await
+            .with_context(|| format!("cannot create the database {name}"))?;
+        Ok(self.url(name))
+    }
+
+    /// Returns the URL of the database, which is made when it does not exist yet.
+    pub async fn ensure_database(&self, name: &str) -> Result<String> {
+        let client = connect(&self.url("postgres")).await?;
+        let found = client.query_opt("select from pg_database where datname = $1", &[&name]).await?;
+        if found.is_some() { Ok(self.url(name)) } else { self.create_database(name, None).await }
+    }
+
+    /// The name of the cluster's template, for [`Cluster::create_database`]. The first call makes it with `migrate`,
+    /// which gets the URL of an empty database; other callers wait, also those on other runtimes.
+    pub async fn template(&self, migrate: impl AsyncFnOnce(String) -> Result<()>) -> Result<&str> {
+        let make = || async {
+            let client = connect(&self.url("postgres")).await?;
+            // An earlier caller may have been cancelled half way through its migration.
+            client.batch_execute(&format!("drop database if exists {TEMPLATE} with (force)")).await?;
+            migrate(self.create_database(TEMPLATE, None).await?).await.context("cannot migrate the template")?;
+            // PostgreSQL refuses to clone a database that has sessions, and the migration's may still be ending.
+            client.batch_execute(&format!("alter database {TEMPLATE} with allow_connections false")).await?;
+            let end_sessions = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1";
+            client.query(end_sessions, &[&TEMPLATE]).await?;
+            Ok(TEMPLATE.to_owned())
+        };
+        self.template.get_or_try_init(make).await.map(String::as_str)
+    }
+
+    /// Every row of every table as text. PostgreSQL writes bytes in hexadecimal; they are also given as they are.
+    pub async fn dump(&self, database: &str) -> Result<String> {
+        let client = connect(&self.url(database)).await?;
+        let mut dump = String::new();
+        for table in client.query(TABLES, &[]).await? {
+            let (name, byte_columns): (String, Vec<String>) = (table.try_get(0)?, table.try_get(1)?);
+            writeln!(dump, "{name}")?;
+            for row in client.query(&format!("select (r.*)::text from {name} r"), &[]).await? {
+                writeln!(dump, "{}", row.try_get::<_, &str>(0)?)?;
+            }
+            for column in byte_columns {
+                let values = format!("select {column}::bytea from {name} where {column} is not null");
+                for row in client.query(&values, &[]).await? {
+                    writeln!(dump, "{name}.{column} {}", String::from_utf8_lossy(row.try_get(0)?))?;
+                }
+            }
+        }
+        Ok(dump)
+    }
+}
+
+async fn connect(url: &str) -> Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("cannot connect to PostgreSQL")?;
+    // Ends when the client is dropped; an error there also fails the client's next statement.
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn quoted(identifier: &str) -> String {
+    format!("\"{}\"", identifier.replace('"', "\"\""))
+}

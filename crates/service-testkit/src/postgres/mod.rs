@@ -1,0 +1,210 @@
+//! Throwaway PostgreSQL clusters for tests, benchmarks and the development command.
+//!
+//! A cluster is a real server with its own data directory on a free port of the loopback address, with durability left
+//! on. It ends with the process that started it, see [`supervisor`].
+
+mod databases;
+mod supervisor;
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::OnceCell;
+
+use self::supervisor::{Life, Supervisor};
+
+pub struct Cluster {
+    directory: PathBuf,
+    port: u16,
+    supervisor: Mutex<Supervisor>,
+    template: OnceCell<String>,
+}
+
+/// How PostgreSQL is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Open transactions are rolled back and the data is left clean.
+    Fast,
+    /// Like a crash: the next start recovers from the log of transactions.
+    Immediate,
+}
+
+impl Cluster {
+    /// A new cluster in a directory that is removed with it. Blocks for about a second.
+    pub fn start() -> Result<Self> {
+        Self::start_throwaway(&STATEMENTS_LOGGED)
+    }
+
+    /// Like [`Cluster::start`], but PostgreSQL logs no statements, which would slow down a benchmark.
+    pub fn start_quiet() -> Result<Self> {
+        Self::start_throwaway(&STATEMENTS_NOT_LOGGED)
+    }
+
+    /// A cluster whose data stays in `directory` and is found there again by the next start.
+    pub fn start_in(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        Self::launch(directory.canonicalize()?, Life::Kept, &STATEMENTS_LOGGED)
+    }
+
+    /// The one cluster of this test process. Callers wait while the first one starts it.
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
+        let started = SHARED.get_or_init(|| Self::start().map_err(|error| format!("{error:#}")));
+        started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://service@127.0.0.1:{}/{database}", self.port)
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of the data, the log and the Unix socket.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Everything PostgreSQL has logged since this cluster was started, restarts included.
+    pub fn log(&self) -> Result<String> {
+        log_since(&self.directory, 0)
+    }
+
+    /// How much PostgreSQL has logged so far, in bytes; for [`Cluster::log_since`].
+    #[must_use]
+    pub fn logged(&self) -> u64 {
+        fs::metadata(self.directory.join("log")).map_or(0, |log| log.len())
+    }
+
+    /// What PostgreSQL has logged behind the first `offset` bytes.
+    pub fn log_since(&self, offset: u64) -> Result<String> {
+        log_since(&self.directory, offset)
+    }
+
+    /// The process id of the postmaster while PostgreSQL runs.
+    #[must_use]
+    pub fn postmaster(&self) -> Option<u32> {
+        self.supervisor().postmaster()
+    }
+
+    /// Returns when PostgreSQL has ended, also when it had been killed before.
+    pub fn stop(&self, how: Stop) -> Result<()> {
+        self.supervisor().stop_postgres(match how {
+            Stop::Fast => "INT",
+            Stop::Immediate => "QUIT",
+        })
+    }
+
+    /// Starts PostgreSQL again after [`Cluster::stop`], on the same port.
+    pub fn resume(&self) -> Result<()> {
+        start_postgres(&mut self.supervisor(), &self.directory, Some(self.port)).map(drop)
+    }
+
+    pub fn restart(&self, how: Stop) -> Result<()> {
+        self.stop(how)?;
+        self.resume()
+    }
+
+    fn start_throwaway(log_settings: &[&str]) -> Result<Self> {
+        let private = fs::Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().prefix("postgres-").permissions(private).tempdir()?;
+        let path = directory.path().canonicalize()?;
+        let cluster = Self::launch(path, Life::Throwaway, log_settings)?;
+        // From here on removing it is the supervisor's.
+        drop(directory.keep());
+        Ok(cluster)
+    }
+
+    fn launch(directory: PathBuf, life: Life, log_settings: &[&str]) -> Result<Self> {
+        let socket_directory = if directory.as_os_str().len() <= SOCKET_DIRECTORY_LENGTH {
+            directory.display().to_string()
+        } else {
+            String::new()
+        };
+        let mut arguments = vec!["-c".to_owned(), format!("unix_socket_directories={socket_directory}")];
+        for setting in SETTINGS.iter().chain(log_settings) {
+            arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
+        }
+        // The log of an earlier start is gone before its length is first looked at.
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(directory.join("log"))?;
+        let mut supervisor = Supervisor::spawn(&directory, life, &arguments)?;
+        let port = start_postgres(&mut supervisor, &directory, None)?;
+        Ok(Self { directory, port, supervisor: Mutex::new(supervisor), template: OnceCell::new() })
+    }
+
+    fn supervisor(&self) -> MutexGuard<'_, Supervisor> {
+        self.supervisor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const SETTINGS: [&str; 8] = [
+    "listen_addresses=127.0.0.1",
+    "fsync=on",
+    "synchronous_commit=on",
+    "max_connections=300",
+    "shared_buffers=128MB",
+    "logging_collector=off",
+    "log_destination=stderr",
+    "log_line_prefix=%m [%p] %d ",
+];
+
+/// The leak scanner reads the log, and only sees bound parameters when they are logged unshortened.
+const STATEMENTS_LOGGED: [&str; 3] =
+    ["log_statement=all", "log_parameter_max_length=-1", "log_parameter_max_length_on_error=-1"];
+
+const STATEMENTS_NOT_LOGGED: [&str; 2] = ["log_statement=none", "log_checkpoints=off"];
+
+/// A socket's path has at most 107 bytes, and PostgreSQL appends `/.s.PGSQL.65535` and then `.lock` to the directory.
+const SOCKET_DIRECTORY_LENGTH: usize = 107 - 20;
+
+/// What PostgreSQL logs when it cannot start yet: another process took the port, or an earlier server of the same
+/// directory has not quite ended.
+const PASSING_OBSTACLES: [&str; 3] =
+    ["Address already in use", "lock file \"postmaster.pid\" already exists", "pre-existing shared memory block"];
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+const LOG_LINES_IN_ERRORS: usize = 20;
+
+fn start_postgres(supervisor: &mut Supervisor, directory: &Path, wanted_port: Option<u16>) -> Result<u16> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let port = wanted_port.map_or_else(free_port, Ok)?;
+        let logged_before = fs::metadata(directory.join("log")).map_or(0, |log| log.len());
+        if supervisor.start_postgres(port)? {
+            return Ok(port);
+        }
+        let log = log_since(directory, logged_before)?;
+        let passing = PASSING_OBSTACLES.iter().any(|obstacle| log.contains(obstacle));
+        if !passing || Instant::now() > deadline {
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(LOG_LINES_IN_ERRORS)..];
+            bail!("PostgreSQL did not start in {}; its log ends with:\n{}", directory.display(), tail.join("\n"));
+        }
+        sleep(RETRY_AFTER);
+    }
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn log_since(directory: &Path, offset: u64) -> Result<String> {
+    let mut log = fs::File::open(directory.join("log")).context("cannot read PostgreSQL's log")?;
+    log.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    log.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,282 @@
+//! A service of its own for each test: own database, own mailbox, own clock, own log; and every test is a leak test.
+//!
+//! The server runs in this process, behind real sockets. When the test has passed, every secret that was handed out is
+//! searched for in the log at TRACE, in PostgreSQL's log, in every refusal and in a dump of the tables.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use anyhow::{Context as _, Result};
+use jiff::SignedDuration;
+use serde_json::json;
+use service_api::{
+    Timestamp,
+    ids::{ProjectId, UserId, WorkspaceId},
+    oauth::OTP_GRANT,
+    workspaces::Role,
+};
+use service_rules::space::Place;
+use service_server::{
+    app::App,
+    clock::Clock,
+    config::{Config, Sources},
+    migrations, mint,
+    serve::Server,
+    store::{self, projects::NewProject},
+};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::{
+    answer::{Answer, Door},
+    leaks::Leaks,
+    mailbox::Mailbox,
+    postgres::Cluster,
+    settings::Settings,
+};
+
+/// When tests begin: far from any special date, on a whole second.
+const START: i64 = 1_800_000_000;
+
+/// How a test wants its server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    settings: Settings,
+    system_clock: bool,
+}
+
+/// A server with everything round it.
+pub struct TestServer {
+    pub door: Door,
+    pub ops: Door,
+    pub app: App,
+    pub mailbox: Mailbox,
+    pub leaks: Leaks,
+    pub settings: Settings,
+    pub cluster: &'static Cluster,
+    pub database: String,
+    pub address: SocketAddr,
+}
+
+/// Who signed in, and with what.
+#[derive(Clone)]
+pub struct SignedIn {
+    pub access_token: String,
+    pub refresh_token: String,
+    pub user_id: UserId,
+}
+
+/// Runs `test` against a server with the usual settings.
+pub fn with_server(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
+    Setup::default().run(test)
+}
+
+impl Setup {
+    #[must_use]
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.settings.set(key, value);
+        self
+    }
+
+    /// With the clock of the machine, for tests that also start processes.
+    #[must_use]
+    pub fn on_system_clock(mut self) -> Self {
+        self.system_clock = true;
+        self
+    }
+
+    /// Starts a server, runs `test`, stops the server and searches for leaks.
+    pub fn run(self, test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
+        let log = Log::default();
+        let _logging = tracing::subscriber::set_default(log.subscriber());
+        // One thread runs test and server, so that the log of this test is the log of this thread.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let cluster = Cluster::shared()?;
+            let logged_before = cluster.logged();
+            let (server, running) = self.start(cluster).await?;
+            test(&server).await?;
+            running.stop().await;
+            server.leaks.assert_clean("log", &log.text());
+            server.leaks.assert_clean("PostgreSQL's log", cluster.log_since(logged_before)?.as_bytes());
+            server.leaks.assert_clean("refusals", &server.door.refusals());
+            server.leaks.assert_clean("tables", cluster.dump(&server.database).await?.as_bytes());
+            Ok(())
+        })
+    }
+
+    async fn start(self, cluster: &'static Cluster) -> Result<(TestServer, Server)> {
+        let database = fresh_database(cluster).await?;
+        let mailbox = Mailbox::start().await?;
+        let mut settings = Settings::complete(&cluster.url(&database), &mailbox)?;
+        settings.extend(&self.settings);
+        let clock = if self.system_clock { Clock::System } else { Clock::manual(Timestamp::from_second(START)?) };
+        let running = Server::start(config(&settings)?, clock).await?;
+        let leaks = Leaks::default();
+        if let Some(keys) = settings.get("secrets.root_keys") {
+            keys.split([',', ':']).filter(|part| part.len() > 8).for_each(|key| leaks.register("root key", key));
+        }
+        let server = TestServer {
+            door: Door::new(format!("http://{}", running.address), leaks.clone())?,
+            ops: Door::new(format!("http://{}", running.ops_address), leaks.clone())?,
+            app: running.app.clone(),
+            address: running.address,
+            mailbox,
+            leaks,
+            settings,
+            cluster,
+            database,
+        };
+        Ok((server, running))
+    }
+}
+
+/// A database of its own, cloned from one that was migrated once.
+pub async fn fresh_database(cluster: &Cluster) -> Result<String> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let template = cluster
+        .template(async |url| {
+            let mut sources = Sources::default();
+            let placeholder = Settings::complete(&url, &Mailbox::start().await?)?;
+            placeholder.iter().for_each(|(key, value)| sources.set(key, value));
+            migrations::migrate(&Config::read(&sources)?.database).await.map(drop)
+        })
+        .await?;
+    let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    cluster.create_database(&name, Some(template)).await?;
+    Ok(name)
+}
+
+pub fn config(settings: &Settings) -> Result<Config> {
+    let mut sources = Sources::default();
+    settings.iter().for_each(|(key, value)| sources.set(key, value));
+    Ok(Config::read(&sources)?)
+}
+
+impl TestServer {
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.app.clock.now()
+    }
+
+    /// Turns the clock forward.
+    pub fn advance(&self, seconds: i64) {
+        self.app.clock.advance(SignedDuration::from_secs(seconds));
+    }
+
+    /// Asks for a code, and reads it in the mail.
+    pub async fn request_code(&self, email: &str) -> Result<(String, String)> {
+        request_code(&self.door, &self.mailbox, &self.leaks, email).await
+    }
+
+    pub async fn exchange(&self, otp_id: &str, code: &str, scope: &str) -> Result<Answer> {
+        self.door.post("/oauth/token", &otp_exchange(otp_id, code, scope)).await
+    }
+
+    /// Signs somebody in through the front door.
+    pub async fn sign_in(&self, email: &str, scope: &str) -> Result<SignedIn> {
+        let (otp_id, code) = self.request_code(email).await?;
+        let answer = self.exchange(&otp_id, &code, scope).await?;
+        signed_in(&answer)
+    }
+
+    /// Makes a workspace with these members.
+    pub async fn make_workspace(&self, name: &str, members: &[(UserId, Role)]) -> Result<WorkspaceId> {
+        let (now, db) = (self.now(), self.app.database.begin().await?);
+        let id: WorkspaceId = mint::id(now)?;
+        store::workspaces::insert(&db, id, name, now).await?;
+        for (user_id, role) in members {
+            store::memberships::insert(&db, *user_id, id, *role, now).await?;
+        }
+        db.commit().await?;
+        Ok(id)
+    }
+
+    pub async fn make_project(&self, place: Place, created_by: UserId, name: &str) -> Result<ProjectId> {
+        let (now, db) = (self.now(), self.app.database.connect().await?);
+        let id: ProjectId = mint::id(now)?;
+        store::projects::insert(&db, &NewProject { id, place, name, created_by }, now).await?;
+        Ok(id)
+    }
+
+    /// Runs SQL behind the service's back; returns the first column of the first row, as text.
+    pub async fn sql(&self, statement: &str) -> Result<Option<String>> {
+        let (client, connection) =
+            tokio_postgres::connect(&self.cluster.url(&self.database), tokio_postgres::NoTls).await?;
+        let driving = tokio::spawn(connection);
+        let messages = client.simple_query(statement).await.context("the test's own SQL failed")?;
+        drop(client);
+        driving.await??;
+        Ok(messages.iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        }))
+    }
+}
+
+#[must_use]
+pub fn otp_exchange(otp_id: &str, code: &str, scope: &str) -> serde_json::Value {
+    json!({ "grant_type": OTP_GRANT, "otp_id": otp_id, "code": code, "scope": scope })
+}
+
+/// Asks any server for a code, and reads it in the mail.
+pub async fn request_code(door: &Door, mailbox: &Mailbox, leaks: &Leaks, email: &str) -> Result<(String, String)> {
+    let answer = door.post("/v1/otp-tokens", &json!({ "email": email })).await?;
+    anyhow::ensure!(answer.status == 201, "no code was sent: {}", answer.text);
+    let code = mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+    leaks.register("otp code", &code);
+    Ok((answer.field("otpId").to_owned(), code))
+}
+
+/// What a token response says, and for whom.
+pub fn signed_in(answer: &Answer) -> Result<SignedIn> {
+    anyhow::ensure!(answer.status == 200, "no tokens were issued: {}", answer.text);
+    let access_token = answer.field("access_token").to_owned();
+    let payload = access_token.split('.').nth(1).context("the access token is no JWT")?;
+    let claims = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload)?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims)?;
+    let user_id = claims["sub"].as_str().context("the access token names nobody")?.parse()?;
+    Ok(SignedIn { access_token, refresh_token: answer.field("refresh_token").to_owned(), user_id })
+}
+
+/// The log of one test, whole.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(self.clone())
+            .finish()
+    }
+
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}

@@ -1,0 +1,64 @@
+//! The settings of a server under test: complete, on random ports, with limits out of the way unless a test wants them.
+
+use anyhow::Result;
+use aws_lc_rs::rand;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use crate::mailbox::Mailbox;
+
+/// The address servers under test go by. Nothing listens there: whatever they derive from it comes from their settings.
+pub const BASE_URL: &str = "https://service.test";
+
+/// Settings by name, the last word on each winning.
+#[derive(Clone, Debug, Default)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// What a server needs to run against this database and mailbox.
+    pub fn complete(database_url: &str, mailbox: &Mailbox) -> Result<Self> {
+        let smtp = mailbox.smtp_address();
+        let roomy = "100000+360000000";
+        let mut settings = Self::default();
+        for (key, value) in [
+            ("base_url", BASE_URL),
+            ("http.listen", "127.0.0.1:0"),
+            ("http.ops_listen", "127.0.0.1:0"),
+            ("database.url", database_url),
+            ("secrets.root_keys", &format!("1:{}", root_key()?)),
+            ("mail.from", "Service <no-reply@service.test>"),
+            ("mail.host", &smtp.ip().to_string()),
+            ("mail.port", &smtp.port().to_string()),
+            ("mail.tls", "none"),
+            ("limits.otp_sends_per_network", roomy),
+            ("limits.login_options_per_network", roomy),
+            ("keys.refresh_every_seconds", "0.25"),
+        ] {
+            settings.set(key, value);
+        }
+        Ok(settings)
+    }
+
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.0.push((key.to_owned(), value.to_owned()));
+    }
+
+    pub fn extend(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter().filter(|(known, _)| *known == key).last().map(|(_, value)| value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a throwaway key for a throwaway server")]
+fn root_key() -> Result<String> {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes)?;
+    Ok(BASE64_STANDARD.encode(bytes))
+}
