@@ -24,7 +24,7 @@ impl Settings {
             ("http.listen", "127.0.0.1:0"),
             ("http.ops_listen", "127.0.0.1:0"),
             ("database.url", database_url),
-            ("secrets.root_keys", &format!("1:{}", root_key()?)),
+            ("secrets.root_keys", &format!("1:{}", Self::random_root_key()?)),
             ("mail.from", "Service <no-reply@service.test>"),
             ("mail.host", &smtp.ip().to_string()),
             ("mail.port", &smtp.port().to_string()),
@@ -36,6 +36,14 @@ impl Settings {
             settings.set(key, value);
         }
         Ok(settings)
+    }
+
+    /// A root key for a server that nobody depends on.
+    #[expect(clippy::disallowed_methods, reason = "the kit's own randomness, for throwaway servers")]
+    pub fn random_root_key() -> Result<String> {
+        let mut bytes = [0; 32];
+        rand::fill(&mut bytes)?;
+        Ok(BASE64_STANDARD.encode(bytes))
     }
 
     pub fn set(&mut self, key: &str, value: &str) {
@@ -54,11 +62,4 @@ impl Settings {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a throwaway key for a throwaway server")]
-fn root_key() -> Result<String> {
-    let mut bytes = [0; 32];
-    rand::fill(&mut bytes)?;
-    Ok(BASE64_STANDARD.encode(bytes))
 }

@@ -42,19 +42,27 @@ pub async fn rotate(app: &App) -> anyhow::Result<String> {
 /// Makes the first key of an empty database, and the next one when the youngest is old enough.
 pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
     let now = app.clock.now();
+    // Nearly always nothing is due, and nobody has to wait for a lock to learn that.
+    if !is_due(app, &app.database.connect().await?, now).await? {
+        return Ok(None);
+    }
     let db = app.database.begin().await?;
     store::signing_keys::lock(&db).await?;
-    let keys = store::signing_keys::list(&db).await?;
-    let usable = keys.iter().filter(|key| state_of(&keys, key, now) != State::Retired);
-    let youngest = usable.map(|key| key.schedule.active_at).max();
-    let rotate_every = i64::try_from(app.config.keys.rotate_every.as_secs())?;
-    if youngest.is_some_and(|active_at| later(active_at, rotate_every) > now) {
+    if !is_due(app, &db, now).await? {
         return Ok(None);
     }
     let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
     db.commit().await?;
     signing_keys::reload(app).await?;
     Ok(Some(kid))
+}
+
+async fn is_due(app: &App, db: &Connection, now: Timestamp) -> anyhow::Result<bool> {
+    let keys = store::signing_keys::list(db).await?;
+    let usable = keys.iter().filter(|key| state_of(&keys, key, now) != State::Retired);
+    let youngest = usable.map(|key| key.schedule.active_at).max();
+    let rotate_every = i64::try_from(app.config.keys.rotate_every.as_secs())?;
+    Ok(youngest.is_none_or(|active_at| later(active_at, rotate_every) <= now))
 }
 
 /// Refuses from now on everything that a key signed, as after a compromise.

@@ -1,0 +1,116 @@
+//! OTP creation: `POST /v1/otp-tokens` against `pgbench` running the statements of the same transaction.
+//!
+//! The statements are taken from the store's source, so that both sides run the same text.
+
+use std::{
+    net::SocketAddr,
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use service_testkit::load;
+
+use super::{Bench, Measured};
+
+const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
+const RECENT_HITS: &str = include_str!("../../../crates/service-server/src/store/recent_hits.rs");
+const OTPS: &str = include_str!("../../../crates/service-server/src/store/otps.rs");
+const OUTBOX: &str = include_str!("../../../crates/service-server/src/store/outbox.rs");
+const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
+
+pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
+    let script = tempfile::NamedTempFile::new()?;
+    std::fs::write(script.path(), script_text()?)?;
+    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let mut measured = Measured { name: "otp_creation", ours: Vec::new(), bare: Vec::new() };
+    for _ in 0..bench.rounds {
+        measured.bare.push(pgbench(bench, script.path())?);
+        let seen = load::run(ours, bench.connections, bench.round, |_, _| request()).await?;
+        ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
+        measured.ours.push(seen.per_second());
+    }
+    Ok(measured)
+}
+
+/// Every request has an address and a network of its own, as in life.
+fn request() -> Vec<u8> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let body = format!("{{\"email\":\"user{number}@acme.test\"}}");
+    let [_, a, b, c] = u32::try_from(number).unwrap_or_default().to_be_bytes();
+    format!(
+        "POST /v1/otp-tokens HTTP/1.1\r\nHost: service.test\r\nX-Forwarded-For: 10.{a}.{b}.{c}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+fn pgbench(bench: &Bench, script: &std::path::Path) -> Result<f64> {
+    let url = bench.cluster.url(&bench.database);
+    let clients = bench.connections.to_string();
+    let output = Command::new("pgbench")
+        .args(["--no-vacuum", "--protocol=prepared", "--jobs=2", "--client", &clients])
+        .args(["--time", &bench.round.as_secs().max(1).to_string(), "--file"])
+        .arg(script)
+        .arg(url)
+        .output()
+        .context("pgbench does not run; it comes with PostgreSQL")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+    let line = text.lines().find(|line| line.starts_with("tps")).context("pgbench said no figure")?;
+    line.split_whitespace().nth(2).context("pgbench said no figure")?.parse().context("pgbench said no figure")
+}
+
+/// The transaction of flows/request_otp.rs, with values that pgbench can make.
+fn script_text() -> Result<String> {
+    let now = "now()";
+    let address = "('user' || (:who)::bigint || '@bare.test')";
+    let key = "sha256(((:who)::bigint)::text::bytea)";
+    let statements = [
+        fill(statement(RATES, "insert into rates")?, &[key, now, "120.0::float8", "1200.0::float8"]),
+        fill(
+            statement(RECENT_HITS, "insert into recent_hits")?,
+            &[key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8"],
+        ),
+        fill(
+            statement(OTPS, "insert into otps")?,
+            &[address, "''", "gen_random_uuid()", "1::smallint", key, now, "now() + interval '600 s'"],
+        ),
+        fill(
+            statement(OUTBOX, "insert into outbox")?,
+            &["gen_random_uuid()", &format!("{key} || {key} || {key} || {key} || {key} || {key}"), now, now],
+        ),
+        fill(
+            statement(AUDIT_EVENTS, "insert into audit_events")?,
+            &[
+                "gen_random_uuid()",
+                now,
+                "'otp.requested'",
+                "null",
+                "null",
+                "null",
+                "null",
+                "'10.0.0.1'",
+                "'req_01h2xcejqtf2nbrexx3vqjhp41'",
+                "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
+            ],
+        ),
+    ];
+    Ok(format!("\\set who random(1, 1000000000000)\nbegin;\n{};\ncommit;\n", statements.join(";\n")))
+}
+
+/// The raw string literal in `source` that begins like this.
+fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
+    let found = source.split("r\"").skip(1).find(|text| text.starts_with(beginning));
+    found.and_then(|text| text.split('"').next()).with_context(|| format!("no statement begins with {beginning}"))
+}
+
+/// Puts values in the place of `$n`, the highest first so that `$1` does not match within `$10`.
+fn fill(statement: &str, values: &[&str]) -> String {
+    let numbered = values.iter().enumerate().rev();
+    let text =
+        numbered.fold(statement.to_owned(), |text, (place, value)| text.replace(&format!("${}", place + 1), value));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,44 @@
+//! Bearer verification, warm: `GET /v1/whoami` against a bare handler that returns the same bytes.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context as _, Result, ensure};
+use service_testkit::{
+    load,
+    server::{otp_exchange, signed_in},
+};
+
+use super::{Bench, Measured, bare::Bare};
+
+pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
+    let token = sign_in(bench).await?;
+    let answer = bench.server.door.get("/v1/whoami", Some(&token)).await?;
+    ensure!(answer.status == 200, "whoami does not work");
+    let bare = Bare::start(&answer.text)?;
+    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
+
+    let mut measured = Measured { name: "whoami", ours: Vec::new(), bare: Vec::new() };
+    for _ in 0..bench.rounds {
+        measured.bare.push(run(bench, bare.address, &request).await?);
+        measured.ours.push(run(bench, ours, &request).await?);
+    }
+    Ok(measured)
+}
+
+async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Result<f64> {
+    let bytes = Arc::new(request.as_bytes().to_vec());
+    let seen = load::run(address, bench.connections, bench.round, move |_, _| bytes.to_vec()).await?;
+    ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
+    Ok(seen.per_second())
+}
+
+async fn sign_in(bench: &Bench) -> Result<String> {
+    bench.mailbox.stall(false);
+    let door = &bench.server.door;
+    let (otp_id, code) =
+        service_testkit::server::request_code(door, &bench.mailbox, &bench.leaks, "bench@acme.test").await?;
+    bench.mailbox.stall(true);
+    let answer = door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?;
+    Ok(signed_in(&answer).context("cannot sign in")?.access_token)
+}

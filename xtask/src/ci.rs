@@ -1,0 +1,58 @@
+//! `cargo xtask ci`: everything that guards main, in the order in which it is cheapest to fail.
+
+use std::{process::Command, time::Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{root, say_error};
+
+/// What must not be in whose tree: the dependencies that would make a floor's promise impossible to keep.
+const FORBIDDEN: [(&str, &str); 10] = [
+    ("service-api", "tokio"),
+    ("service-api", "axum"),
+    ("service-api", "reqwest"),
+    ("service-rules", "tokio-postgres"),
+    ("service-rules", "tokio"),
+    ("service-rules", "axum"),
+    ("service-client", "tokio-postgres"),
+    ("service-client", "axum"),
+    ("service-cli", "tokio-postgres"),
+    ("service-cli", "axum"),
+];
+
+pub(crate) fn run() -> Result<()> {
+    step("Formatting", "cargo fmt --all --check")?;
+    step("Trees", "cargo tree --locked --quiet --workspace --depth 0")?;
+    for (package, forbidden) in FORBIDDEN {
+        if depends(package, forbidden)? {
+            bail!("{package} depends on {forbidden}: see ARCHITECTURE.md, the map");
+        }
+    }
+    step("Licences, bans and sources", "cargo deny --offline check bans licenses sources")?;
+    step("Lints", "cargo clippy --locked --workspace --all-targets -- -D warnings")?;
+    step("Map of negative tests", "cargo xtask map --check OT LO BR HT TK")?;
+    step("Tests", "cargo test --locked --workspace --no-fail-fast")?;
+    step("A short benchmark", "cargo xtask bench --quick --debug")?;
+    Ok(())
+}
+
+fn step(name: &str, command: &str) -> Result<()> {
+    say_error(&format!("── {name}: {command}"));
+    let began = Instant::now();
+    let mut words = command.split(' ');
+    let program = words.next().context("an empty command")?;
+    let status = Command::new(program).args(words).current_dir(root()).status()?;
+    if !status.success() {
+        bail!("{name} failed: {command}");
+    }
+    say_error(&format!("── {name}: {} s", began.elapsed().as_secs()));
+    Ok(())
+}
+
+fn depends(package: &str, on: &str) -> Result<bool> {
+    let output = Command::new("cargo")
+        .args(["tree", "--locked", "--package", package, "--edges", "normal", "--invert", on])
+        .current_dir(root())
+        .output()?;
+    Ok(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&format!("{package} ")))
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask dev`: the whole service on this machine, with one command and no containers.
+//!
+//! PostgreSQL keeps its data between runs; the mailbox does not. When everything is ready, one line of JSON on standard
+//! output says where; the log goes to standard error.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use service_api::{
+    ids::{UserId, WorkspaceId},
+    workspaces::Role,
+};
+use service_rules::{email::Address, space::Place};
+use service_server::{
+    app::App,
+    clock::Clock,
+    migrations, mint,
+    serve::Server,
+    store::{self, projects::NewProject},
+    telemetry,
+};
+use service_testkit::{mailbox::Mailbox, postgres::Cluster, server, settings::Settings};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{root, say, say_error};
+
+const DEMO_USER: &str = "demo@service.test";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The port to serve on; 0 for any that is free
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// Begin with an empty database
+    #[arg(long)]
+    fresh: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let directory = directory()?;
+    if options.fresh && directory.exists() {
+        fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+    }
+    say_error("Starting PostgreSQL …");
+    let cluster = Cluster::start_in(&directory)?;
+    let root_key = root_key(&directory)?;
+    tokio::runtime::Runtime::new()?.block_on(serve(options, &cluster, &root_key))
+}
+
+async fn serve(options: &Options, cluster: &Cluster, root_key: &str) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let database = cluster.ensure_database("service").await?;
+    let mailbox = Mailbox::start().await?;
+    let port = if options.port == 0 { free_port()? } else { options.port };
+    let base_url = format!("http://127.0.0.1:{port}");
+    let mut settings = Settings::complete(&database, &mailbox)?;
+    settings.set("base_url", &base_url);
+    settings.set("http.listen", &format!("127.0.0.1:{port}"));
+    settings.set("secrets.root_keys", &format!("1:{root_key}"));
+    settings.set("log.format", "text");
+    let config = server::config(&settings)?;
+
+    telemetry::start_log(&config.log)?;
+    migrations::migrate(&config.database).await?;
+    let server = Server::start(config, Clock::System)
+        .await
+        .with_context(|| format!("cannot serve on port {port}; another one can be had with --port"))?;
+    make_demo(&server.app).await?;
+    say(&serde_json::json!({
+        "baseUrl": base_url,
+        "opsUrl": format!("http://{}", server.ops_address),
+        "mailbox": mailbox.web_url(),
+        "database": database,
+    })
+    .to_string());
+    say_error(&format!("Ready. Sign in as {DEMO_USER}; codes arrive at {}. Ctrl-C ends it all.", mailbox.web_url()));
+
+    tokio::select! {
+        _ = terminate.recv() => {}
+        result = tokio::signal::ctrl_c() => result?,
+    }
+    say_error("Stopping …");
+    server.stop().await;
+    Ok(())
+}
+
+/// A user with projects of their own, and a workspace with some more.
+async fn make_demo(app: &App) -> Result<()> {
+    let now = app.clock.now();
+    let address = Address::parse(DEMO_USER).map_err(|_| anyhow::anyhow!("the demo user has no address"))?;
+    let db = app.database.begin().await?;
+    if store::emails::find_user(&db, &address).await?.is_some() {
+        return Ok(());
+    }
+    let user_id: UserId = mint::id(now)?;
+    let workspace_id: WorkspaceId = mint::id(now)?;
+    store::emails::claim(&db, &address, user_id, now).await?;
+    store::users::insert(&db, user_id, &address, now).await?;
+    store::workspaces::insert(&db, workspace_id, "Demo workspace", now).await?;
+    store::memberships::insert(&db, user_id, workspace_id, Role::Owner, now).await?;
+    for (place, name) in [
+        (Place::Personal, "Reading list"),
+        (Place::Personal, "Garden"),
+        (Place::Workspace(workspace_id), "Website"),
+        (Place::Workspace(workspace_id), "Hiring"),
+    ] {
+        let project = NewProject { id: mint::id(now)?, place, name, created_by: user_id };
+        store::projects::insert(&db, &project, now).await?;
+    }
+    db.commit().await?;
+    say_error(&format!("Made {DEMO_USER} ({user_id}) and the workspace {workspace_id}."));
+    Ok(())
+}
+
+/// Beside the build, except for root: PostgreSQL then runs as another user, who may not be able to enter the checkout.
+fn directory() -> Result<PathBuf> {
+    let checkout = root().canonicalize()?;
+    if fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(checkout.join("target").join("dev"));
+    }
+    let name: String =
+        checkout.display().to_string().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    Ok(std::env::temp_dir().join(format!("service-dev{name}")))
+}
+
+/// What earlier runs sealed must open in later ones.
+fn root_key(directory: &Path) -> Result<String> {
+    use std::io::Write as _;
+    let path = directory.join("root-key");
+    if let Ok(key) = fs::read_to_string(&path) {
+        return Ok(key);
+    }
+    let key = Settings::random_root_key()?;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(key.as_bytes())?;
+    Ok(key)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
