@@ -1,6 +1,8 @@
 //! How long each credential lives, in seconds. `docs/decisions/0004-lifetimes.md` says why these.
 
 pub const ACCESS_TOKEN: i64 = 900;
+/// No access token of any kind lives longer, so one that claims to is not ours.
+pub const LONGEST_ACCESS_TOKEN: i64 = 3_600;
 
 /// A refresh token that nobody used for so long is dead.
 pub const REFRESH_IDLE: i64 = 30 * DAY;

@@ -36,7 +36,7 @@ pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp
         let oldest = newest_first.get(usize::try_from(window.count).ok()?.checked_sub(1)?)?;
         let opens = oldest.as_millisecond() + i64::from(window.seconds) * 1_000;
         let wait = opens - now.as_millisecond();
-        (wait > 0).then(|| (wait, window))
+        (wait > 0).then_some((wait, window))
     });
     let (wait, window) = waits.max_by_key(|(wait, _)| *wait)?;
     Some(Limited { policy, quota: window.count, window_seconds: window.seconds, retry_after: whole_seconds(wait) })

@@ -81,6 +81,7 @@ create table outbox (
 );
 
 create index outbox_by_next_attempt on outbox (next_attempt_at);
+create index outbox_by_drop on outbox (drop_at);
 
 create table audit_events (
     id           uuid primary key,

@@ -11,6 +11,8 @@ use crate::{clock::Clock, config::Config, database::Database, signing_keys::Sign
 
 /// Access tokens whose signature has been checked are remembered by digest, up to so many.
 const REMEMBERED_TOKENS: usize = 32_768;
+/// Bodies that may arrive at once, for each request that may be worked on at once.
+const ARRIVING_PER_ROOM: usize = 8;
 const REMEMBERED_USERS: usize = 32_768;
 
 /// Cheap to clone: a handle.
@@ -31,6 +33,8 @@ pub struct Shared {
     pub mail_waiting: Notify,
     /// Room for requests.
     pub in_flight: Semaphore,
+    /// Room for bodies that have not arrived yet.
+    pub arriving: Semaphore,
     /// The audience of the tokens that open `/v1`.
     pub audience: String,
     /// Cancelled when the node is to stop.
@@ -47,6 +51,7 @@ impl App {
             user_emails: Cache::new(REMEMBERED_USERS),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
+            arriving: Semaphore::new(config.http.in_flight.saturating_mul(ARRIVING_PER_ROOM)),
             audience: config.api_audience(),
             stop: CancellationToken::new(),
             config,

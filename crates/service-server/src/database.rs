@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -12,7 +13,12 @@ use std::{
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::{Row, error::SqlState, types::ToSql};
+use tokio_postgres::{
+    Row,
+    config::{Host, SslMode},
+    error::SqlState,
+    types::ToSql,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -185,8 +191,29 @@ pub fn connection_settings(settings: &crate::config::Database) -> anyhow::Result
         .connect_timeout(settings.deadline)
         .tcp_user_timeout(Duration::from_secs(10))
         .keepalives_idle(Duration::from_secs(10))
-        .options("-c idle_in_transaction_session_timeout=10s -c statement_timeout=5s -c lock_timeout=2s");
+        .options(
+            "-c idle_in_transaction_session_timeout=10s -c statement_timeout=5s -c lock_timeout=1s \
+             -c client_connection_check_interval=1s",
+        );
+    require_tls_abroad(&mut url)?;
     Ok(url)
+}
+
+/// In clear only to a database on the same machine.
+fn require_tls_abroad(url: &mut tokio_postgres::Config) -> anyhow::Result<()> {
+    let is_here = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+    };
+    if url.get_hosts().iter().all(is_here) {
+        return Ok(());
+    }
+    match url.get_ssl_mode() {
+        SslMode::Disable => anyhow::bail!("database.url disables TLS to another machine; leave sslmode out"),
+        SslMode::Prefer => drop(url.ssl_mode(SslMode::Require)),
+        _ => {}
+    }
+    Ok(())
 }
 
 pub fn tls(settings: &crate::config::Database) -> anyhow::Result<ClientConfig> {

@@ -12,9 +12,11 @@ use crate::{
     flows::rotate_signing_keys,
     signing_keys,
     store::{self, Batch},
+    telemetry,
 };
 
 const BATCH: i64 = 1_000;
+const TEND_EVERY: Duration = Duration::from_secs(5);
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 
 /// Renews this node's copy of the signing keys, so that it knows a new key before the key signs.
@@ -30,9 +32,25 @@ pub async fn follow_signing_keys(app: App, stop: CancellationToken) {
     }
 }
 
+/// Folds observations together, which otherwise pile up until somebody asks for the metrics.
+pub async fn tend_metrics(stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TEND_EVERY) => {}
+        }
+        if let Some(handle) = telemetry::metrics() {
+            handle.run_upkeep();
+        }
+    }
+}
+
 /// Deletes what has expired, and lets a new signing key follow when it is time.
 pub async fn clean(app: App, stop: CancellationToken) {
     loop {
+        if let Err(error) = rotate_signing_keys::rotate_if_due(&app).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not let a signing key follow");
+        }
         match clean_once(&app).await {
             Ok(deleted) => metrics::counter!("service_rows_cleaned_total").increment(deleted),
             Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not clean up"),
@@ -44,16 +62,23 @@ pub async fn clean(app: App, stop: CancellationToken) {
     }
 }
 
-/// One round; returns how many rows it deleted.
+/// Deletes everything that has expired; returns how many rows that were.
 pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
-    rotate_signing_keys::rotate_if_due(app).await?;
     let batch = Batch { now: app.clock.now(), size: BATCH };
-    let db = app.database.connect().await?;
-    let deleted = [
-        store::otps::delete_expired(&db, batch).await?,
-        store::recent_hits::delete_expired(&db, batch).await?,
-        store::rates::delete_expired(&db, batch).await?,
-        store::outbox::delete_expired(&db, batch).await?,
-    ];
-    Ok(deleted.iter().sum())
+    let mut total = 0;
+    loop {
+        let db = app.database.connect().await?;
+        let deleted = [
+            store::otps::delete_expired(&db, batch).await?,
+            store::recent_hits::delete_expired(&db, batch).await?,
+            store::rates::delete_expired(&db, batch).await?,
+            store::outbox::delete_expired(&db, batch).await?,
+            store::signing_keys::delete_expired(&db, batch).await?,
+        ];
+        total += deleted.iter().sum::<u64>();
+        // A full batch means that there may be more.
+        if deleted.iter().all(|&rows| rows < BATCH.unsigned_abs()) {
+            return Ok(total);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use askama::Template;
+use futures_util::future::join_all;
 use lettre::{
     AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
     message::{MultiPart, header},
@@ -122,42 +123,65 @@ pub async fn run(app: App, transport: Transport, stop: CancellationToken) {
 }
 
 async fn send_waiting(app: &App, transport: &Transport) -> anyhow::Result<()> {
-    loop {
+    while !app.stop.is_cancelled() {
         let now = app.clock.now();
         let batch = Batch { now, size: AT_ONCE };
         let claimed = store::outbox::claim(&app.database.connect().await?, batch, later(now, CLAIM_SECONDS)).await?;
         if claimed.is_empty() {
-            return Ok(());
+            break;
         }
-        for mail in claimed {
-            let sent = send(app, transport, &mail).await;
-            let db = app.database.connect().await?;
-            match sent {
-                Ok(()) => {
-                    store::outbox::delete(&db, mail.id).await?;
-                    metrics::counter!("service_mails_sent_total").increment(1);
-                }
-                Err(error) => {
-                    tracing::warn!(mail.id = %mail.id, mail.attempts, error = format!("{error:#}"), "Could not send a mail");
-                    metrics::counter!("service_mails_failed_total").increment(1);
-                    let wait = 1_i64 << mail.attempts.clamp(0, 6);
-                    store::outbox::mark_next_attempt(&db, mail.id, later(app.clock.now(), wait)).await?;
-                }
-            }
+        // All at once, so that none waits behind a slow one until its claim has run out.
+        let sending = claimed.iter().map(|mail| hand_over(app, transport, mail));
+        for handed_over in join_all(sending).await {
+            handed_over?;
         }
+    }
+    Ok(())
+}
+
+async fn hand_over(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> anyhow::Result<()> {
+    let sent = send(app, transport, mail).await;
+    let db = app.database.connect().await?;
+    let Err(NotSent { error, for_good }) = sent else {
+        metrics::counter!("service_mails_sent_total").increment(1);
+        return Ok(store::outbox::delete(&db, mail.id).await?);
+    };
+    tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, error = format!("{error:#}"), "Could not send a mail");
+    metrics::counter!("service_mails_failed_total").increment(1);
+    if for_good {
+        store::outbox::delete(&db, mail.id).await?;
+    } else {
+        let wait = 1_i64 << mail.attempts.clamp(0, 6);
+        store::outbox::mark_next_attempt(&db, mail.id, later(app.clock.now(), wait)).await?;
+    }
+    Ok(())
+}
+
+/// Why a mail was not handed over, and whether trying again is of no use.
+struct NotSent {
+    error: anyhow::Error,
+    for_good: bool,
+}
+
+impl From<anyhow::Error> for NotSent {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, for_good: false }
     }
 }
 
-async fn send(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> anyhow::Result<()> {
+async fn send(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> Result<(), NotSent> {
     let letter = Letter::open(&app.vault, mail.id, &mail.sealed)?;
     let message = letter.write(&app.config.mail.from, &app.config.base_url)?;
     let sent =
         tokio::time::timeout(SEND_LIMIT, transport.send(message)).await.context("the mail server did not answer")?;
     // The server's own words may quote what it was sent: only its code is kept.
-    sent.map(drop).map_err(|error| match error.status() {
-        Some(code) => anyhow!("the mail server answered {code}"),
-        None if error.is_tls() => anyhow!("the mail server's certificate is not accepted"),
-        None => anyhow!("the mail server cannot be reached"),
+    sent.map(drop).map_err(|error| NotSent {
+        for_good: error.is_permanent(),
+        error: match error.status() {
+            Some(code) => anyhow!("the mail server answered {code}"),
+            None if error.is_tls() => anyhow!("the mail server's certificate is not accepted"),
+            None => anyhow!("the mail server cannot be reached"),
+        },
     })
 }
 

@@ -19,9 +19,10 @@ const LOCK: i64 = 0x5e72_1ce0_0001;
 /// Brings the database up to date; returns the names of what was applied.
 pub async fn migrate(settings: &config::Database) -> anyhow::Result<Vec<String>> {
     let mut client = connect(settings).await?;
+    client.batch_execute("set lock_timeout = 0; set statement_timeout = 0").await?;
     client.execute("select pg_advisory_lock($1)", &[&LOCK]).await.context("could not take the migration lock")?;
-    // Waits for a busy table fail fast instead of making every reader wait behind them.
-    client.batch_execute("set lock_timeout = '2s'; set statement_timeout = 0").await?;
+    // A wait for a busy table fails fast instead of making every reader wait behind it.
+    client.batch_execute("set lock_timeout = '2s'").await?;
     let report = runner()?.run_async(&mut client).await.context("a migration failed; nothing of it was applied")?;
     Ok(report.applied_migrations().iter().map(ToString::to_string).collect())
 }

@@ -33,7 +33,11 @@ impl Server {
         let app = App::new(config, clock)?;
         let transport = mailer::transport(&app.config.mail)?;
         rotate_signing_keys::rotate_if_due(&app).await.context("cannot make a signing key")?;
-        signing_keys::reload(&app).await.context("cannot read the signing keys; is this the right root key?")?;
+        signing_keys::reload(&app).await.context("cannot read the signing keys")?;
+        anyhow::ensure!(
+            app.signing_keys.can_sign(),
+            "no signing key opens: secrets.root_keys lacks the key that sealed them"
+        );
 
         let listener = listen(app.config.http.listen).await?;
         let ops_listener = listen(app.config.http.ops_listen).await?;
@@ -43,6 +47,7 @@ impl Server {
         tasks.spawn(accept(app.clone(), ops_listener, ops::router(&app)));
         tasks.spawn(mailer::run(app.clone(), transport, app.stop.clone()));
         tasks.spawn(housekeeping::follow_signing_keys(app.clone(), app.stop.clone()));
+        tasks.spawn(housekeeping::tend_metrics(app.stop.clone()));
         tasks.spawn(housekeeping::clean(app.clone(), app.stop.clone()));
         Ok(Self { app, address, ops_address, tasks })
     }

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, crypto,
@@ -22,25 +21,49 @@ use service_rules::{
     bearer::{self, Claims, UnverifiedJwt},
     signing::Schedule,
 };
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::Instant,
+};
 
-use crate::{app::App, mint, store, vault::Vault};
+use crate::{app::App, database, mint, store, vault::Vault};
 
 const BETWEEN_READS: Duration = Duration::from_millis(200);
 const REMEMBERED_UNKNOWN_KEYS: usize = 4_096;
+const WAITING_REQUESTS: usize = 64;
+/// A node that has not seen the table for so long does not know which keys were retired, and accepts none.
+const STALE_AFTER: Duration = Duration::from_secs(30);
 
 pub struct SigningKeys {
-    ring: RwLock<Arc<Vec<Key>>>,
+    ring: RwLock<Arc<Ring>>,
     /// When the last read of the table began; held while it is being read.
     read_at: Mutex<Option<Instant>>,
     unknown: Cache<String, ()>,
+    /// Places for requests that wait for the table.
+    waiting: Semaphore,
+}
+
+/// The table as it was at one moment.
+#[derive(Default)]
+struct Ring {
+    keys: Vec<Key>,
+    seen_at: Option<Instant>,
+}
+
+impl std::ops::Deref for Ring {
+    type Target = [Key];
+
+    fn deref(&self) -> &[Key] {
+        &self.keys
+    }
 }
 
 struct Key {
     id: String,
     /// The JWT header of every token this key signs, encoded.
     header: String,
-    private: EncodingKey,
+    /// `None`: sealed under a root key that this node does not have. It verifies all the same.
+    private: Option<EncodingKey>,
     public: DecodingKey,
     jwk: serde_json::Value,
     schedule: Schedule,
@@ -54,7 +77,12 @@ impl Key {
 
 impl Default for SigningKeys {
     fn default() -> Self {
-        Self { ring: RwLock::default(), read_at: Mutex::default(), unknown: Cache::new(REMEMBERED_UNKNOWN_KEYS) }
+        Self {
+            ring: RwLock::default(),
+            read_at: Mutex::default(),
+            unknown: Cache::new(REMEMBERED_UNKNOWN_KEYS),
+            waiting: Semaphore::new(WAITING_REQUESTS),
+        }
     }
 }
 
@@ -63,20 +91,27 @@ impl SigningKeys {
     pub fn sign(&self, claims: &Claims, now: Timestamp) -> anyhow::Result<AccessToken> {
         let ring = self.ring();
         let usable = ring.iter().filter(|key| key.accepts(now) && key.schedule.active_at <= now);
-        let key = usable.max_by_key(|key| key.schedule.active_at).context("there is no signing key")?;
+        let signing = usable.filter_map(|key| Some((key, key.private.as_ref()?)));
+        let (key, private) = signing
+            .max_by_key(|(key, _)| key.schedule.active_at)
+            .ok_or_else(|| unavailable("there is no signing key"))?;
         let message = format!("{}.{}", key.header, BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims)?));
         // Of the two signatures of a pair only the smaller counts as ours; one draw in two gives it.
         loop {
-            let signature = crypto::sign(message.as_bytes(), &key.private, Algorithm::ES256)?;
+            let signature = crypto::sign(message.as_bytes(), private, Algorithm::ES256)?;
             if bearer::is_low(&BASE64_URL_SAFE_NO_PAD.decode(&signature)?) {
                 return Ok(AccessToken::new(format!("{message}.{signature}")));
             }
         }
     }
 
-    /// Whether tokens signed by this key are accepted now.
-    pub fn accept(&self, key_id: &str, now: Timestamp) -> bool {
-        self.ring().iter().any(|key| key.id == key_id && key.accepts(now))
+    /// Whether tokens signed by this key are accepted now; an error if this node cannot know.
+    pub fn accept(&self, key_id: &str, now: Timestamp) -> anyhow::Result<bool> {
+        let ring = self.ring();
+        if ring.seen_at.is_none_or(|at| at.elapsed() > STALE_AFTER) {
+            return Err(unavailable("the signing keys were not seen lately"));
+        }
+        Ok(ring.iter().any(|key| key.id == key_id && key.accepts(now)))
     }
 
     /// Whether the token was signed by one of our keys.
@@ -87,6 +122,7 @@ impl SigningKeys {
         if self.unknown.get(jwt.key_id()).is_some() {
             return Ok(false);
         }
+        let _place = self.waiting.try_acquire().map_err(|_| unavailable("too many unknown keys are asked for"))?;
         read_again(app).await?;
         let genuine = self.verify_with_known_key(jwt)?;
         if genuine.is_none() {
@@ -110,11 +146,11 @@ impl SigningKeys {
     }
 
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ring().is_empty()
+    pub fn can_sign(&self) -> bool {
+        self.ring().iter().any(|key| key.private.is_some())
     }
 
-    fn ring(&self) -> Arc<Vec<Key>> {
+    fn ring(&self) -> Arc<Ring> {
         self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -141,25 +177,47 @@ async fn read_again(app: &App) -> anyhow::Result<()> {
 /// The moment that counts is when the read began: what was written later, it may not have seen.
 async fn read(app: &App, read_at: &mut Option<Instant>) -> anyhow::Result<()> {
     let began = Instant::now();
-    let stored = store::signing_keys::list(&app.database.connect().await?).await?;
-    let ring: Vec<Key> = stored.into_iter().map(|key| unseal(&app.vault, key)).collect::<anyhow::Result<_>>()?;
-    *app.signing_keys.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+    // Also if it fails: those who wait do not all try in turn.
     *read_at = Some(began);
+    let now = app.clock.now();
+    let stored = store::signing_keys::list(&app.database.connect().await?).await?;
+    let live = stored.into_iter().filter(|key| key.schedule.retired_at.is_none_or(|at| at > now));
+    let keys = live.filter_map(|key| unseal(&app.vault, key)).collect();
+    let ring = Ring { keys, seen_at: Some(began) };
+    *app.signing_keys.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
     Ok(())
 }
 
-fn unseal(vault: &Vault, stored: store::signing_keys::StoredKey) -> anyhow::Result<Key> {
-    let private = vault.open(&place(&stored.kid), &stored.sealed)?;
-    let jwk: Jwk = serde_json::from_value(stored.jwk.clone()).context("signing_keys.jwk holds no key")?;
+/// One row that cannot be used does not keep the others from being used; it is loud, though.
+fn unseal(vault: &Vault, stored: store::signing_keys::StoredKey) -> Option<Key> {
+    let public = serde_json::from_value::<Jwk>(stored.jwk.clone()).ok().filter(|jwk| {
+        // A row whose public half was exchanged is not the key that its id says it is.
+        jwk.thumbprint(ThumbprintHash::SHA256).is_ok_and(|thumbprint| thumbprint == stored.kid)
+    });
+    let Some(public) = public.and_then(|jwk| DecodingKey::from_jwk(&jwk).ok()) else {
+        tracing::error!(kid = stored.kid, "A signing key's public half is not its own; the key is not used");
+        return None;
+    };
+    let private = vault.open(&place(&stored.kid), &stored.sealed).inspect_err(|error| {
+        tracing::error!(
+            kid = stored.kid,
+            error = format!("{error:#}"),
+            "A signing key does not open; it only verifies"
+        );
+    });
     let header = format!(r#"{{"alg":"ES256","kid":"{}","typ":"at+jwt"}}"#, stored.kid);
-    Ok(Key {
+    Some(Key {
         header: BASE64_URL_SAFE_NO_PAD.encode(header),
-        private: EncodingKey::from_ec_der(&private),
-        public: DecodingKey::from_jwk(&jwk)?,
+        private: private.ok().map(|der| EncodingKey::from_ec_der(&der)),
+        public,
         id: stored.kid,
         jwk: stored.jwk,
         schedule: stored.schedule,
     })
+}
+
+fn unavailable(what: &str) -> anyhow::Error {
+    database::Error::Unavailable(what.to_owned()).into()
 }
 
 /// A new key, its private half already sealed.

@@ -97,6 +97,12 @@ impl Vault {
         self.key(key_id).map(|key| key.mac(purpose, parts))
     }
 
+    /// A name for `parts` that does not change when a new root key is put in front of the others.
+    #[must_use]
+    pub fn name(&self, purpose: Purpose, parts: &[&[u8]]) -> [u8; 32] {
+        self.keys[self.keys.len() - 1].mac(purpose, parts)
+    }
+
     fn key(&self, id: u8) -> Option<&Key> {
         self.keys.iter().find(|key| key.id == id)
     }

@@ -144,7 +144,9 @@ impl Claims {
 pub fn judge(claims: &Claims, issuer: &str, audience: &str, needed: Scope, now: Timestamp) -> Result<(), Refusal> {
     let now = now.as_second();
     let begun = |second: i64| second <= now + lifetimes::CLOCK_SKEW;
-    if claims.iss != issuer || claims.aud != audience || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
+    let known = claims.iss == issuer && claims.aud == audience;
+    let lives_too_long = claims.exp.saturating_sub(claims.iat) > lifetimes::LONGEST_ACCESS_TOKEN;
+    if !known || lives_too_long || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
         return Err(Refusal::Invalid);
     }
     if claims.exp.saturating_add(lifetimes::CLOCK_SKEW) < now {

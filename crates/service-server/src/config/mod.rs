@@ -77,6 +77,7 @@ pub struct Limits {
     pub otp_sends_per_address: Vec<Window>,
     pub otp_sends_per_network: Rate,
     pub otp_failures_per_address: Vec<Window>,
+    pub otp_failures_per_network: Rate,
     pub otp_failures: Rate,
     pub login_options_per_network: Rate,
 }
@@ -116,7 +117,7 @@ impl Config {
                 url: from.checked("database.url", "a PostgreSQL address", database_url),
                 ca_file: from.path("database.ca_file"),
                 connections: from.parsed("database.connections", "a number"),
-                deadline: from.seconds("database.deadline_seconds"),
+                deadline: from.checked("database.deadline_seconds", "more than 0 and less than 5 seconds", short),
             },
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
             mail: Mail {
@@ -132,6 +133,7 @@ impl Config {
                 otp_sends_per_address: from.checked("limits.otp_sends_per_address", WINDOWS, windows),
                 otp_sends_per_network: from.checked("limits.otp_sends_per_network", RATE, rate),
                 otp_failures_per_address: from.checked("limits.otp_failures_per_address", WINDOWS, windows),
+                otp_failures_per_network: from.checked("limits.otp_failures_per_network", RATE, rate),
                 otp_failures: from.checked("limits.otp_failures", RATE, rate),
                 login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
             },
@@ -149,6 +151,9 @@ impl Config {
                 filter: from.parsed("log.filter", "a filter such as info or info,serviced=debug"),
             },
         };
+        if config.mail.tls == MailTls::None && !is_local(&config.mail.host) {
+            from.complain("mail.tls is none, but mail.host is another machine: codes would travel in clear");
+        }
         from.finish(config)
     }
 
@@ -173,10 +178,20 @@ const RATE: &str = "a burst and a number per hour such as 10+30";
 fn base_url(text: &str) -> Option<String> {
     let (scheme, authority) = text.split_once("://")?;
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+    let local = is_local(host);
     let known =
         authority.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte));
     (known && !authority.is_empty() && (scheme == "https" || scheme == "http" && local)).then(|| text.to_owned())
+}
+
+fn is_local(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
+}
+
+/// Shorter than PostgreSQL's own timeout, which at a commit would report success for what is not replicated yet.
+fn short(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < 5.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn networks(text: &str) -> Option<Vec<IpNet>> {

@@ -80,7 +80,16 @@ pub const SETTINGS: &[Setting] = &[
         Some("10/3600, 20/86400"),
         "Wrong codes for one address, across codes: count/seconds.",
     ),
-    setting("limits.otp_failures", Some("500+1500"), "Wrong codes of everybody together: burst+per hour."),
+    setting(
+        "limits.otp_failures_per_network",
+        Some("20+100"),
+        "Wrong codes from one IPv4 address or IPv6 /64: burst+per hour.",
+    ),
+    setting(
+        "limits.otp_failures",
+        Some("500+1500"),
+        "Wrong codes of everybody together, beyond which each code can be tried only once: burst+per hour.",
+    ),
     setting(
         "limits.login_options_per_network",
         Some("60+3600"),

@@ -201,6 +201,11 @@ impl Reader<'_> {
         })
     }
 
+    /// What is wrong with settings together, though each alone is right.
+    pub(super) fn complain(&mut self, problem: &str) {
+        self.problems.push(Problem(problem.to_owned()));
+    }
+
     pub(super) fn finish<T>(self, config: T) -> Result<T, Problems> {
         if self.problems.is_empty() { Ok(config) } else { Err(Problems(self.problems)) }
     }

@@ -25,7 +25,7 @@ pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<V
         Some(verified) => verified,
         None => verify(app, token).await?,
     };
-    if !app.signing_keys.accept(&verified.key_id, now) {
+    if !app.signing_keys.accept(&verified.key_id, now)? {
         return Err(Failure::Refused(Refusal::Invalid));
     }
     bearer::judge(&verified.claims, &app.config.base_url, &app.audience, needed, now).map_err(Failure::Refused)?;

@@ -1,12 +1,15 @@
 //! Exchanging a one-time code for tokens: the OTP grant of `POST /oauth/token`.
 //!
 //! 1. The client must be one of ours that may do this, and what it asks for must exist.
-//! 2. Count the try, in one guarded statement that also says whether the code may still be tried.
-//! 3. Take a place in the address's budget of wrong codes, before anything is compared.
+//! 2. Too many wrong codes from this network: nothing is tried.
+//! 3. Count the try, in one guarded statement that also says whether the code may still be tried, and take a place in
+//!    the address's budget of wrong codes. Commit: whatever happens from here on, the try stays counted.
 //! 4. Compare, and judge.
 //! 5. Right: spend the code, give the place back, make the account if this is its first sign-in, and issue tokens.
-//!    Wrong: count it against everybody's budget.
-//! 6. Commit in every case: a counted try stays counted although the caller gets an error.
+//!    Wrong: count it against the network's and everybody's budget.
+//!
+//! When everybody's budget is used up, codes still work, but each can be tried only once: guessing then takes a mail for
+//! every guess, and nobody can switch sign-in off for all.
 
 use serde_json::json;
 use service_api::{
@@ -18,7 +21,6 @@ use service_rules::{
     Timestamp,
     clients::{self, Client, GrantType},
     email::Address,
-    limits::Limited,
     otp::{self, Tried, Typed, Verdict},
     scopes,
 };
@@ -28,7 +30,11 @@ use crate::{
     app::App,
     database::{Connection, Error},
     failure::Failure,
-    flows::{Asker, issue, limit::Limit},
+    flows::{
+        Asker, issue,
+        limit::{Limit, network_of},
+        request_otp::CodeFor,
+    },
     mint,
     store::{self, otps::CountedTry},
     vault::Purpose,
@@ -51,22 +57,28 @@ const EVERYBODY: Limit<'static> = Limit { policy: "otp-failures", whom: b"" };
 
 pub async fn exchange_otp(app: &App, asker: &Asker, request: &TokenRequest) -> Result<TokenResponse, Failure<Refusal>> {
     let now = app.clock.now();
-    let db = app.database.begin().await?;
+    let asked = Asked::read(app, request);
+    let db = app.database.connect().await?;
     let client = store::clients::find(&db, request.client_id.as_deref().unwrap_or(SERVICE_CLI)).await?;
     let client = clients::judge(client.as_ref(), request.client_secret.is_some(), GrantType::Otp)
         .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
-    let asked = Asked::read(app, request).map_err(Failure::Refused)?;
-    let exchange = Exchange { app, db: &db, asker, client, asked, now };
+    let exchange = Exchange { app, asker, client, asked: asked.map_err(Failure::Refused)?, now };
+    let refuse = |why| Failure::Refused(Refusal::Code(why));
 
-    let Some(counted) = store::otps::count_try(&db, exchange.asked.otp_id, &client.id, now).await? else {
-        return Err(Failure::Refused(Refusal::Code(otp::Refusal::NotAccepted)));
-    };
-    let outcome = match exchange.take_budget(&counted).await? {
-        Some(limited) => Err(Refusal::Code(otp::Refusal::Limited(limited))),
-        None => exchange.try_code(&counted).await?,
-    };
-    db.commit().await?;
-    outcome.map_err(Failure::Refused)
+    let network = network_of(asker.address);
+    let per_network = Limit { policy: "otp-failures-network", whom: network.as_bytes() };
+    let rate = app.config.limits.otp_failures_per_network;
+    if let Some(limited) = per_network.is_exhausted(app, &db, rate, now).await? {
+        return Err(refuse(otp::Refusal::Limited(limited)));
+    }
+    let everybody = EVERYBODY.is_exhausted(app, &db, app.config.limits.otp_failures, now).await?;
+    drop(db);
+
+    let counted = exchange.count().await?.map_err(refuse)?;
+    if let Some(limited) = everybody.filter(|_| counted.number > 1) {
+        return Err(refuse(otp::Refusal::Limited(limited)));
+    }
+    exchange.try_code(&counted, &per_network).await?.map_err(Failure::Refused)
 }
 
 /// What the request asks for, in usable form.
@@ -96,10 +108,9 @@ impl Asked {
     }
 }
 
-/// One exchange, within its transaction.
+/// One exchange, by a client that may.
 struct Exchange<'a> {
     app: &'a App,
-    db: &'a Connection,
     asker: &'a Asker,
     client: &'a Client,
     asked: Asked,
@@ -107,65 +118,81 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Takes a place among the address's wrong codes; `Some`: there is none, or everybody's are used up.
-    async fn take_budget(&self, counted: &CountedTry) -> Result<Option<Limited>, Error> {
-        let limits = &self.app.config.limits;
-        let taken =
-            budget(counted).take_in_windows(self.app, self.db, &limits.otp_failures_per_address, self.now).await?;
-        match taken {
-            Some(limited) => Ok(Some(limited)),
-            None => EVERYBODY.is_exhausted(self.app, self.db, limits.otp_failures, self.now).await,
-        }
+    /// Counts the try and takes a place among the address's wrong codes, for good.
+    async fn count(&self) -> Result<Result<CountedTry, otp::Refusal>, Error> {
+        let db = self.app.database.begin().await?;
+        let Some(counted) = store::otps::count_try(&db, self.asked.otp_id, &self.client.id, self.now).await? else {
+            return Ok(Err(otp::Refusal::NotAccepted));
+        };
+        let windows = &self.app.config.limits.otp_failures_per_address;
+        let limited = budget(&counted).take_in_windows(self.app, &db, windows, self.now).await?;
+        db.commit().await?;
+        Ok(limited.map_or(Ok(counted), |limited| Err(otp::Refusal::Limited(limited))))
     }
 
-    async fn try_code(&self, counted: &CountedTry) -> anyhow::Result<Result<TokenResponse, Refusal>> {
+    async fn try_code(
+        &self,
+        counted: &CountedTry,
+        per_network: &Limit<'_>,
+    ) -> anyhow::Result<Result<TokenResponse, Refusal>> {
         let address = Address::parse(&counted.address).map_err(|_| anyhow::anyhow!("otps.address holds no address"))?;
-        let account = store::emails::find_user(self.db, &address).await?;
+        let db = self.app.database.begin().await?;
+        let account = store::emails::find_user(&db, &address).await?;
         let user_disabled = account.as_ref().is_some_and(|account| account.disabled);
-        match otp::judge(Tried { matches: self.matches(counted), user_disabled }) {
+        let user_id = account.map(|account| account.user_id);
+        let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
             Verdict::SignIn => {
-                budget(counted).give_back(self.app, self.db, self.now).await?;
-                self.sign_in(&address, account.map(|account| account.user_id)).await
+                budget(counted).give_back(self.app, &db, self.now).await?;
+                self.sign_in(&db, &address, user_id).await?
             }
             Verdict::Refuse(why) => {
                 let limits = &self.app.config.limits;
-                EVERYBODY.take_at_rate(self.app, self.db, limits.otp_failures, self.now).await?;
+                per_network.take_at_rate(self.app, &db, limits.otp_failures_per_network, self.now).await?;
+                EVERYBODY.take_at_rate(self.app, &db, limits.otp_failures, self.now).await?;
                 let mut event = self.asker.event("otp.failed", self.now, json!({ "otpId": self.asked.otp_id }))?;
                 event.client_id = Some(&self.client.id);
-                event.user_id = account.map(|account| account.user_id);
-                store::audit_events::insert(self.db, &event).await?;
-                Ok(Err(Refusal::Code(why)))
+                event.user_id = user_id;
+                store::audit_events::insert(&db, &event).await?;
+                Err(Refusal::Code(why))
             }
-        }
+        };
+        db.commit().await?;
+        Ok(outcome)
     }
 
-    fn matches(&self, counted: &CountedTry) -> bool {
-        let parts = [self.asked.otp_id.to_string().into_bytes(), self.asked.code.as_bytes().to_vec()];
-        let typed = self.app.vault.mac_under(counted.mac_key, Purpose::OtpCode, &[&parts[0], &parts[1]]);
-        typed.is_some_and(|typed| typed.ct_eq(&counted.mac).into())
+    fn matches(&self, counted: &CountedTry) -> Result<bool, Error> {
+        let meant = CodeFor { otp_id: self.asked.otp_id, address: &counted.address, client_id: &counted.client_id };
+        let parts = meant.parts(self.asked.code.as_bytes());
+        let parts = parts.each_ref().map(Vec::as_slice);
+        let typed = self.app.vault.mac_under(counted.mac_key, Purpose::OtpCode, &parts);
+        // Not a wrong code: this node lacks a root key that another has.
+        let typed =
+            typed.ok_or_else(|| Error::Unavailable(format!("root key {} is not configured", counted.mac_key)))?;
+        Ok(typed.ct_eq(&counted.mac).into())
     }
 
     async fn sign_in(
         &self,
+        db: &Connection,
         address: &Address,
         user_id: Option<UserId>,
     ) -> anyhow::Result<Result<TokenResponse, Refusal>> {
         if let Some(workspace_id) = self.asked.workspace_id {
             let role = match user_id {
-                Some(user_id) => store::memberships::find_role(self.db, user_id, workspace_id).await?,
+                Some(user_id) => store::memberships::find_role(db, user_id, workspace_id).await?,
                 None => None,
             };
             if role.is_none() {
                 return Ok(Err(Refusal::Workspace));
             }
         }
-        // The row is held since the try was counted; this is the second fence.
-        if !store::otps::mark_consumed(self.db, self.asked.otp_id, self.now).await? {
+        // Of several who typed the right code at once, one goes on.
+        if !store::otps::mark_consumed(db, self.asked.otp_id, self.now).await? {
             return Ok(Err(Refusal::Code(otp::Refusal::NotAccepted)));
         }
         let user_id = match user_id {
             Some(user_id) => user_id,
-            None => self.make_account(address).await?,
+            None => self.make_account(db, address).await?,
         };
         let sign_in = issue::SignIn {
             user_id,
@@ -174,17 +201,17 @@ impl Exchange<'_> {
             workspace_id: self.asked.workspace_id,
             method: "otp",
         };
-        Ok(Ok(issue::sign_in(self.app, self.db, self.asker, &sign_in, self.now).await?))
+        Ok(Ok(issue::sign_in(self.app, db, self.asker, &sign_in, self.now).await?))
     }
 
-    async fn make_account(&self, address: &Address) -> anyhow::Result<UserId> {
+    async fn make_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {
         let new: UserId = mint::id(self.now)?;
-        let owner = store::emails::claim(self.db, address, new, self.now).await?;
+        let owner = store::emails::claim(db, address, new, self.now).await?;
         if owner == new {
-            store::users::insert(self.db, new, address, self.now).await?;
+            store::users::insert(db, new, address, self.now).await?;
             let mut event = self.asker.event("user.created", self.now, json!({}))?;
             event.user_id = Some(new);
-            store::audit_events::insert(self.db, &event).await?;
+            store::audit_events::insert(db, &event).await?;
         }
         Ok(owner)
     }

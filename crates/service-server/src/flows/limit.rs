@@ -25,7 +25,7 @@ pub struct Limit<'a> {
 
 impl Limit<'_> {
     fn key(&self, app: &App) -> Vec<u8> {
-        app.vault.mac(Purpose::LimitKey, &[self.policy.as_bytes(), self.whom]).bytes.to_vec()
+        app.vault.name(Purpose::LimitKey, &[self.policy.as_bytes(), self.whom]).to_vec()
     }
 
     /// Takes one place in every window; `Some`: there was none.

@@ -15,19 +15,19 @@ pub mod request_otp;
 pub mod rotate_signing_keys;
 pub mod whoami;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;
-use service_api::ids::RequestId;
 use service_rules::Timestamp;
 
 use crate::{mint, store::audit_events::Event};
 
 /// Who asks, as far as it is known before anybody has proved anything.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Asker {
     pub address: IpAddr,
-    pub request_id: RequestId,
+    /// What logs, answers and audit events name the request.
+    pub request_id: Arc<str>,
 }
 
 impl Asker {

@@ -24,9 +24,9 @@ pub async fn check(app: &App) -> Result<(), NotReady> {
     if app.stop.is_cancelled() {
         return Err(NotReady::Stopping);
     }
-    if app.signing_keys.is_empty() {
+    if !app.signing_keys.can_sign() {
         return Err(NotReady::NoSigningKey);
     }
     let db = app.database.connect().await.map_err(|_| NotReady::NoDatabase)?;
-    store::outbox::count(&db).await.map(drop).map_err(|_| NotReady::NoDatabase)
+    store::ping(&db).await.map_err(|_| NotReady::NoDatabase)
 }

@@ -1,9 +1,9 @@
 //! Asking for a one-time code (`POST /v1/otp-tokens`).
 //!
 //! 1. Bring the address into its one spelling; if the request names a client, it must be one that may redeem codes.
-//! 2. Count the request against the asker's network and against the address; both hold on all nodes.
-//! 3. Draw a code and put its HMAC in the place of the address's last code, which is dead from here on.
-//! 4. Put the mail into the outbox, sealed. Steps 2 to 4 are one transaction, or nothing of them happened.
+//! 2. Count the request against the asker's network, by itself: nobody waits behind a network that asks too often.
+//! 3. Count it against the address. Draw a code and put its HMAC in the place of the address's last code, which is dead from here on.
+//! 4. Put the mail into the outbox, sealed. Steps 3 and 4 are one transaction, or nothing of them happened.
 //!
 //! Nothing here looks for an account, so the answer and the time it takes are the same for every address.
 
@@ -34,6 +34,19 @@ use crate::{
     vault::Purpose,
 };
 
+/// What a code is good for. Its MAC covers all of it, so that a row moved to another address opens nothing.
+pub(super) struct CodeFor<'a> {
+    pub(super) otp_id: OtpId,
+    pub(super) address: &'a str,
+    pub(super) client_id: &'a str,
+}
+
+impl CodeFor<'_> {
+    pub(super) fn parts(&self, code: &[u8]) -> [Vec<u8>; 4] {
+        [self.otp_id.to_string().into_bytes(), self.address.into(), self.client_id.into(), code.to_vec()]
+    }
+}
+
 #[derive(Debug)]
 pub enum Refusal {
     NotAnAddress,
@@ -46,16 +59,21 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let limits = &app.config.limits;
     let address = Address::parse(&request.email).map_err(|NotAnAddress| Failure::Refused(Refusal::NotAnAddress))?;
 
+    let network = network_of(asker.address);
+    let per_network = Limit { policy: "otp-network", whom: network.as_bytes() };
+    let limited = {
+        let db = app.database.connect().await?;
+        per_network.take_at_rate(app, &db, limits.otp_sends_per_network, now).await?
+    };
+    if let Some(limited) = limited {
+        return Err(Failure::Refused(Refusal::Limited(limited)));
+    }
+
     let db = app.database.begin().await?;
     if let Some(id) = &request.client_id {
         let client = store::clients::find(&db, id).await?;
         clients::judge(client.as_ref(), false, GrantType::Otp)
             .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
-    }
-    let network = network_of(asker.address);
-    let per_network = Limit { policy: "otp-network", whom: network.as_bytes() };
-    if let Some(limited) = per_network.take_at_rate(app, &db, limits.otp_sends_per_network, now).await? {
-        return Err(Failure::Refused(Refusal::Limited(limited)));
     }
     let per_address = Limit { policy: "otp-address", whom: address.as_str().as_bytes() };
     if let Some(limited) = per_address.take_in_windows(app, &db, &limits.otp_sends_per_address, now).await? {
@@ -66,7 +84,8 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let code = mint::otp_code()?;
     let expires_at = later(now, lifetimes::OTP);
     let client_id = request.client_id.as_deref().unwrap_or_default();
-    let mac = app.vault.mac(Purpose::OtpCode, &[id.to_string().as_bytes(), code.expose().as_bytes()]);
+    let meant = CodeFor { otp_id: id, address: address.as_str(), client_id };
+    let mac = app.vault.mac(Purpose::OtpCode, &meant.parts(code.expose().as_bytes()).each_ref().map(Vec::as_slice));
     let otp = NewOtp { address: &address, client_id, mac, created_at: now, expires_at };
     let mail_id: MailId = mint::id(now)?;
     let letter = Letter::SignInCode {
@@ -78,6 +97,7 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let sealed = letter.seal(&app.vault, mail_id)?;
     let event = asker.event("otp.requested", now, json!({ "otpId": id }))?;
     tokio::try_join!(
+        store::otps::delete_others(&db, &address, client_id),
         store::otps::replace(&db, id, &otp),
         store::outbox::insert(&db, mail_id, &sealed, now, expires_at),
         store::audit_events::insert(&db, &event),

@@ -59,8 +59,9 @@ pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
 
 async fn is_due(app: &App, db: &Connection, now: Timestamp) -> anyhow::Result<bool> {
     let keys = store::signing_keys::list(db).await?;
-    let usable = keys.iter().filter(|key| state_of(&keys, key, now) != State::Retired);
-    let youngest = usable.map(|key| key.schedule.active_at).max();
+    // A key that is going to retire has been followed; if its successor was retired by hand, it needs another.
+    let staying = keys.iter().filter(|key| key.schedule.retired_at.is_none());
+    let youngest = staying.map(|key| key.schedule.active_at).max();
     let rotate_every = i64::try_from(app.config.keys.rotate_every.as_secs())?;
     Ok(youngest.is_none_or(|active_at| later(active_at, rotate_every) <= now))
 }
@@ -71,8 +72,12 @@ pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetire
     let db = app.database.begin().await?;
     store::signing_keys::lock(&db).await?;
     let keys = store::signing_keys::list(&db).await?;
-    let can_sign = |key: &&StoredKey| matches!(state_of(&keys, key, now), State::Active | State::Retiring);
-    if !keys.iter().filter(can_sign).any(|key| key.kid != kid) {
+    if !keys.iter().any(|key| key.kid == kid) {
+        return Ok(Err(NotRetired::Unknown));
+    }
+    let stays = |key: &&StoredKey| key.schedule.retired_at.is_none() && key.schedule.active_at <= now;
+    let is_needed = |key: &&StoredKey| key.kid == kid && key.schedule.active_at <= now;
+    if keys.iter().any(|key| is_needed(&key)) && !keys.iter().filter(stays).any(|key| key.kid != kid) {
         return Ok(Err(NotRetired::StillNeeded));
     }
     if !store::signing_keys::mark_retired(&db, kid, now).await? {
@@ -98,8 +103,9 @@ async fn follow(app: &App, db: &Connection, lead: Duration, now: Timestamp) -> a
     let active_at = if alone { now } else { now.checked_add(lead)? };
     let GeneratedKey { kid, sealed, jwk } = signing_keys::generate(&app.vault)?;
     let schedule = signing::Schedule { active_at, retired_at: None };
-    store::signing_keys::insert(db, &StoredKey { kid: kid.clone(), sealed, jwk, created_at: now, schedule }).await?;
-    store::signing_keys::mark_followed(db, &kid, signing::retire_after(active_at)).await?;
+    let key = StoredKey { kid: kid.clone(), sealed, jwk, created_at: now, schedule };
+    store::signing_keys::insert(db, &key).await?;
+    store::signing_keys::mark_followed(db, &key, signing::retire_after(active_at), now).await?;
     store::audit_events::insert(db, &event("key.created", &kid, now)?).await?;
     Ok(kid)
 }

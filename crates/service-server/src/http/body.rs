@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::{
+    body::{Bytes, HttpBody as _},
     extract::{FromRequest, Request},
-    http::{HeaderMap, header},
+    http::{HeaderMap, Method, header},
 };
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service_api::endpoints::{self, Endpoint};
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 use crate::{
     app::App,
     http::{
-        error::{ApiError, Unreadable},
+        error::{ApiError, Trouble, Unreadable},
         query::{self, Query},
     },
 };
@@ -24,30 +25,45 @@ use crate::{
 /// A body may take so long to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
+/// A body that has arrived whole.
+#[derive(Clone)]
+struct Arrived(Bytes);
+
+/// Waits for the body before the request takes any room, within limits of size and time and of how many may arrive at
+/// once. Where no body is read, none is awaited.
+pub async fn arrive(app: &App, request: Request) -> Result<Request, ApiError> {
+    if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(request);
+    }
+    let Ok(_place) = app.arriving.try_acquire() else { return Err(Trouble::Full.into()) };
+    let limit = app.config.http.body_limit;
+    let (mut parts, body) = request.into_parts();
+    let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > limit) {
+        return Err(Unreadable::TooLarge(limit).into());
+    }
+    let bytes = match timeout(ARRIVAL, Limited::new(body, limit).collect()).await {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Unreadable::TooLarge(limit).into()),
+        Ok(Err(_)) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into()).into()),
+        Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into()).into()),
+    };
+    parts.extensions.insert(Arrived(bytes));
+    Ok(Request::from_parts(parts, axum::body::Body::empty()))
+}
+
 /// The body of a request. Parameters belong into it, so a query is refused unless the endpoint knows it.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let (mut parts, _) = request.into_parts();
         Query::read(&parts)?;
         let accepted = parts.extensions.get::<&'static Endpoint>().map_or(endpoints::Body::Json, |row| row.body);
         let form = is_form(&parts.headers, accepted)?;
-        let limit = app.config.http.body_limit;
-        let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        if announced.is_some_and(|length: usize| length > limit) {
-            return Err(Unreadable::TooLarge(limit).into());
-        }
-        let bytes = match timeout(ARRIVAL, Limited::new(body, limit).collect()).await {
-            Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(Unreadable::TooLarge(limit).into());
-            }
-            Ok(Err(_)) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into()).into()),
-            Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into()).into()),
-        };
+        let bytes = parts.extensions.remove().map_or_else(Bytes::new, |Arrived(bytes)| bytes);
         let value = if form { read_form(&bytes)? } else { read_json(&bytes)? };
         serde_json::from_value(value).map(Self).map_err(|error| Unreadable::Body(describe(&error)).into())
     }
@@ -122,7 +138,7 @@ mod tests {
         assert_eq!(describe(json!({})), "The field email is missing.");
         assert_eq!(describe(json!({ "email": 12_345_678 })), "A field of the body has the wrong type.");
         let unknown = describe(json!({ "email": "a@b.test", "svc_secret": 1 }));
-        assert_eq!(unknown, "The body has a field that is not known here; known: email, clientId.");
+        assert_eq!(unknown, "The body has a field that is not known here; known: email or clientId.");
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use axum::{Router, extract::ConnectInfo};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{Method, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::Watcher,
@@ -32,6 +32,8 @@ use tower::ServiceExt as _;
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 /// How long a connection may rest between requests.
 const REST_LIMIT: Duration = Duration::from_secs(60);
+/// How long a peer may take nothing of what it is sent.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Beyond what the edge allows, so that the edge can answer in words.
 const MAX_BUFFER: usize = 32 * 1024;
 const MAX_HEADERS: usize = 200;
@@ -39,16 +41,23 @@ const MAX_HEADERS: usize = 200;
 /// Serves one connection until it ends or the server stops.
 pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
     let working = Arc::new(AtomicBool::new(false));
-    let io = Patient { stream, working: working.clone(), head_due: None };
+    let io = Patient { stream, working: working.clone(), head_due: Some(due(HEAD_LIMIT)), write_due: None };
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         working.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(ConnectInfo(peer));
+        let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
         let answer = router.clone().oneshot(request.map(axum::body::Body::new));
         let working = working.clone();
         async move {
-            let answer = answer.await;
+            // What changes something is finished even if nobody waits for the answer any more: a peer that hangs up
+            // must not be able to break off a transaction.
+            let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
             working.store(false, Ordering::Relaxed);
-            answer
+            match answer {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(never)) => match never {},
+                Err(broken) => Err(io::Error::other(broken)),
+            }
         }
     });
     let connection = http1::Builder::new()
@@ -68,6 +77,26 @@ struct Patient {
     /// A request is being worked on: what is read now is its body, which has a limit of its own.
     working: Arc<AtomicBool>,
     head_due: Option<Pin<Box<Sleep>>>,
+    /// Running while the peer does not take what it is sent.
+    write_due: Option<Pin<Box<Sleep>>>,
+}
+
+fn due(limit: Duration) -> Pin<Box<Sleep>> {
+    Box::pin(sleep_until(Instant::now() + limit))
+}
+
+impl Patient {
+    /// Lets a write that makes no progress fail in the end.
+    fn watch_write<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.write_due = None;
+            return written;
+        }
+        match self.write_due.get_or_insert_with(|| due(WRITE_LIMIT)).as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
 }
 
 impl AsyncRead for Patient {
@@ -87,7 +116,7 @@ impl AsyncRead for Patient {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let began = read.is_ready() && buffer.filled().len() > before;
         if began && self.head_due.is_none() && !self.working.load(Ordering::Relaxed) {
-            self.head_due = Some(Box::pin(sleep_until(Instant::now() + HEAD_LIMIT)));
+            self.head_due = Some(due(HEAD_LIMIT));
         }
         read
     }
@@ -95,7 +124,8 @@ impl AsyncRead for Patient {
 
 impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch_write(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -111,7 +141,8 @@ impl AsyncWrite for Patient {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.watch_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

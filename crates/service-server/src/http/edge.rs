@@ -1,7 +1,8 @@
 //! What every request passes, in and out.
 //!
 //! 1. It gets an id, and the address it really comes from.
-//! 2. Heads that are too large, and requests beyond what this node can work on, are turned away.
+//! 2. Heads that are too large are turned away, the body is awaited, and what is more than this node can work on is
+//!    turned away too.
 //! 3. It runs within a deadline; a panic is an error like any other.
 //! 4. Errors get their one shape, every response its headers.
 //! 5. One line is logged, and one observation made, with the route's template: never a path, a query or a header.
@@ -9,6 +10,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
+    sync::Arc,
 };
 
 use axum::{
@@ -25,7 +27,10 @@ use tokio::time::{Instant, timeout};
 use crate::{
     app::App,
     flows::Asker,
-    http::error::{ApiError, Trouble},
+    http::{
+        body,
+        error::{ApiError, Trouble},
+    },
     mint,
 };
 
@@ -44,12 +49,9 @@ pub async fn edge(
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let asker = Asker {
-        address: caller_address(&app, peer, request.headers()),
-        request_id: mint::id(app.clock.now()).unwrap_or_else(|_| RequestId::from(uuid::Uuid::nil())),
-    };
-    let id = given_id(&app, peer, request.headers()).unwrap_or_else(|| asker.request_id.to_string());
-    request.extensions_mut().insert(asker);
+    let id: Arc<str> = given_id(&app, peer, request.headers()).unwrap_or_else(|| fresh_id(&app)).into();
+    let address = caller_address(&app, peer, request.headers());
+    request.extensions_mut().insert(Asker { address, request_id: id.clone() });
 
     let response = match check_head(&request) {
         Err(trouble) => ApiError::from(trouble).into(),
@@ -60,12 +62,17 @@ pub async fn edge(
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
-    tracing::info!(%method, route, status, ms = seconds * 1_000.0, request.id = id, "Request");
+    tracing::info!(%method, route, status, ms = seconds * 1_000.0, request.id = &*id, "Request");
     observe(route, status, seconds);
     response
 }
 
 async fn run(app: &App, request: Request, next: Next) -> Response {
+    // A body that drips in takes none of the room that others need.
+    let request = match body::arrive(app, request).await {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
     let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(Trouble::Full).into() };
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
     match timeout(app.config.http.deadline, work).await {
@@ -78,6 +85,9 @@ async fn run(app: &App, request: Request, next: Next) -> Response {
 /// Renders an error, and gives the response what all responses have.
 fn finish(mut response: Response, id: &str) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        if let Some(cause) = error.cause() {
+            tracing::error!(cause, request.id = id, "Request failed");
+        }
         let sent = std::mem::take(response.headers_mut());
         response = error.render(id);
         // What the router knows and the error does not: which methods an address takes.
@@ -90,8 +100,16 @@ fn finish(mut response: Response, id: &str) -> Response {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+    }
     response
+}
+
+fn fresh_id(app: &App) -> String {
+    let id = mint::id::<RequestId>(app.clock.now());
+    id.unwrap_or_else(|_| RequestId::from(uuid::Uuid::nil())).to_string()
 }
 
 fn check_head(request: &Request) -> Result<(), Trouble> {

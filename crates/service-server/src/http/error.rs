@@ -20,6 +20,8 @@ pub struct ApiError {
     description: String,
     details: Option<Value>,
     headers: Vec<(HeaderName, String)>,
+    /// What really happened, for the log and nobody else.
+    cause: Option<String>,
 }
 
 /// What goes wrong before any flow has begun, or in spite of it.
@@ -49,13 +51,17 @@ pub enum GrantTypeRefusal {
 
 fn error(status: u16, code: ErrorCode, description: impl Into<String>) -> ApiError {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    ApiError { status, code, description: description.into(), details: None, headers: Vec::new() }
+    ApiError { status, code, description: description.into(), details: None, headers: Vec::new(), cause: None }
 }
 
 impl ApiError {
     fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
+    }
+
+    pub(super) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
     }
 
     fn because(mut self, reason: &str) -> Self {
@@ -240,11 +246,11 @@ where
 /// Trouble with the database has an unknown outcome and may pass; anything else is a defect of ours.
 impl From<anyhow::Error> for ApiError {
     fn from(broken: anyhow::Error) -> Self {
-        tracing::error!(error = format!("{broken:#}"), "Request failed");
-        match broken.downcast_ref::<database::Error>() {
-            Some(database::Error::Unavailable(_)) => Trouble::TooSlow.into(),
-            _ => Trouble::Defect.into(),
-        }
+        let trouble = match broken.downcast_ref::<database::Error>() {
+            Some(database::Error::Unavailable(_)) => Trouble::TooSlow,
+            _ => Trouble::Defect,
+        };
+        Self { cause: Some(format!("{broken:#}")), ..trouble.into() }
     }
 }
 

@@ -19,11 +19,16 @@ pub mod workspaces;
 
 use service_rules::Timestamp;
 
-use crate::database::Error;
+use crate::database::{Connection, Error};
 
 /// A row that the service could not have written.
 fn impossible(table: &str, column: &str) -> Error {
     Error::Defect(format!("{table}.{column} holds a value that the service never writes"))
+}
+
+/// Whether the database answers.
+pub async fn ping(db: &Connection) -> Result<(), Error> {
+    db.query(r"select 1", &[]).await.map(drop)
 }
 
 /// Which row a background task may begin with, and how many it takes.

@@ -54,12 +54,6 @@ pub async fn delete(db: &Connection, id: MailId) -> Result<(), Error> {
     db.execute(r"delete from outbox where id = $1", &[&id.uuid()]).await.map(drop)
 }
 
-/// How many mails wait.
-pub async fn count(db: &Connection) -> Result<i64, Error> {
-    let row = db.query_opt(r"select count(*) as waiting from outbox", &[]).await?;
-    row.map_or(Ok(0), |row| Ok(row.try_get("waiting")?))
-}
-
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from outbox where id in

@@ -48,11 +48,15 @@ pub async fn insert(db: &Connection, key: &StoredKey) -> Result<(), Error> {
     .map(drop)
 }
 
-/// Lets every key but `successor` retire at `at`, unless it retires earlier.
-pub async fn mark_followed(db: &Connection, successor: &str, at: Timestamp) -> Result<(), Error> {
-    db.execute(r"update signing_keys set retired_at = $2 where kid <> $1 and retired_at is null", &[&successor, &at])
-        .await
-        .map(drop)
+/// Lets every key that comes before `successor` retire at `at`; one that would only come after it never signs.
+pub async fn mark_followed(db: &Connection, successor: &StoredKey, at: Timestamp, now: Timestamp) -> Result<(), Error> {
+    db.execute(
+        r"update signing_keys set retired_at = case when active_at >= $2 then $4::timestamptz else $3 end
+           where kid <> $1 and retired_at is null",
+        &[&successor.kid, &successor.schedule.active_at, &at, &now],
+    )
+    .await
+    .map(drop)
 }
 
 /// Retires a key now; `false`: there is no such key, or it is retired already.
@@ -64,4 +68,15 @@ pub async fn mark_retired(db: &Connection, kid: &str, now: Timestamp) -> Result<
         )
         .await?;
     Ok(changed == 1)
+}
+
+/// Forgets keys that were retired a month ago, with whatever root key sealed them.
+pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
+    db.execute(
+        r"delete from signing_keys where kid in
+              (select kid from signing_keys where retired_at <= $1::timestamptz - interval '30 days' limit $2
+                  for update skip locked)",
+        &[&batch.now, &batch.size],
+    )
+    .await
 }

@@ -3,8 +3,7 @@
 use axum::{
     Extension, Json,
     extract::State,
-    http::{HeaderName, HeaderValue, header},
-    response::IntoResponse,
+    http::{HeaderMap, header},
 };
 use service_api::oauth::{TokenRequest, TokenResponse};
 use service_rules::clients::{self, GrantType};
@@ -14,26 +13,33 @@ use crate::{
     flows::{self, Asker},
     http::{
         body::Body,
-        error::{ApiError, GrantTypeRefusal},
+        error::{ApiError, GrantTypeRefusal, Unreadable},
     },
 };
 
-/// Exchanges a grant for a pair of tokens. The answer must never be stored on the way (RFC 6749 section 5.1).
+/// Exchanges a grant for a pair of tokens.
 pub async fn exchange(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
+    headers: HeaderMap,
     Body(request): Body<TokenRequest>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<Json<TokenResponse>, ApiError> {
     let request = request.without_empty();
+    check_client_authentication(&headers, &request)?;
     let grant_type = request.grant_type.as_deref().ok_or(GrantTypeRefusal::Missing)?;
-    let pair: TokenResponse = match GrantType::parse(grant_type).ok_or(GrantTypeRefusal::Unsupported)? {
+    let pair = match GrantType::parse(grant_type).ok_or(GrantTypeRefusal::Unsupported)? {
         GrantType::Otp => flows::exchange_otp::exchange_otp(&app, &asker, &request).await?,
         GrantType::ClientCredentials => return Err(clients::Refusal::NotThisGrant.into()),
     };
-    Ok((NOT_STORED, Json(pair)))
+    Ok(Json(pair))
 }
 
-const NOT_STORED: [(HeaderName, HeaderValue); 2] = [
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    (header::PRAGMA, HeaderValue::from_static("no-cache")),
-];
+/// Every client so far is public: one that authenticates is not the one that was registered, and one that does so
+/// twice is not to be understood.
+fn check_client_authentication(headers: &HeaderMap, request: &TokenRequest) -> Result<(), ApiError> {
+    match (headers.contains_key(header::AUTHORIZATION), request.client_secret.is_some()) {
+        (true, true) => Err(Unreadable::Body("The client authenticates in two ways; use one.".into()).into()),
+        (true, false) => Err(clients::Refusal::NotThisClient.into()),
+        (false, _) => Ok(()),
+    }
+}
