@@ -7,7 +7,9 @@ use service_api::ids::UserId;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::Clock, config::Config, database::Database, signing_keys::SigningKeys, vault::Vault};
+use crate::{
+    clock::Clock, config::Config, database::Database, signing_keys::SigningKeys, telemetry::Metrics, vault::Vault,
+};
 
 /// Access tokens whose signature has been checked are remembered by digest, up to so many.
 const REMEMBERED_TOKENS: usize = 32_768;
@@ -29,6 +31,7 @@ pub struct Shared {
     pub verified_tokens: Cache<[u8; 32], Arc<crate::flows::authenticate::Verified>>,
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
+    pub metrics: Metrics,
     /// Rung when mail was put into the outbox.
     pub mail_waiting: Notify,
     /// Room for requests.
@@ -49,6 +52,7 @@ impl App {
             signing_keys: SigningKeys::default(),
             verified_tokens: Cache::new(REMEMBERED_TOKENS),
             user_emails: Cache::new(REMEMBERED_USERS),
+            metrics: Metrics::default(),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: Semaphore::new(config.http.in_flight.saturating_mul(ARRIVING_PER_ROOM)),

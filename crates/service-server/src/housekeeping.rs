@@ -12,11 +12,9 @@ use crate::{
     flows::rotate_signing_keys,
     signing_keys,
     store::{self, Batch},
-    telemetry,
 };
 
 const BATCH: i64 = 1_000;
-const TEND_EVERY: Duration = Duration::from_secs(5);
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 
 /// Renews this node's copy of the signing keys, so that it knows a new key before the key signs.
@@ -32,19 +30,6 @@ pub async fn follow_signing_keys(app: App, stop: CancellationToken) {
     }
 }
 
-/// Folds observations together, which otherwise pile up until somebody asks for the metrics.
-pub async fn tend_metrics(stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(TEND_EVERY) => {}
-        }
-        if let Some(handle) = telemetry::metrics() {
-            handle.run_upkeep();
-        }
-    }
-}
-
 /// Deletes what has expired, and lets a new signing key follow when it is time.
 pub async fn clean(app: App, stop: CancellationToken) {
     loop {
@@ -52,7 +37,7 @@ pub async fn clean(app: App, stop: CancellationToken) {
             tracing::warn!(error = format!("{error:#}"), "Could not let a signing key follow");
         }
         match clean_once(&app).await {
-            Ok(deleted) => metrics::counter!("service_rows_cleaned_total").increment(deleted),
+            Ok(deleted) => drop(app.metrics.rows_cleaned.inc_by(deleted)),
             Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not clean up"),
         }
         tokio::select! {

@@ -143,11 +143,11 @@ async fn hand_over(app: &App, transport: &Transport, mail: &store::outbox::Claim
     let sent = send(app, transport, mail).await;
     let db = app.database.connect().await?;
     let Err(NotSent { error, for_good }) = sent else {
-        metrics::counter!("service_mails_sent_total").increment(1);
+        app.metrics.mails_sent.inc();
         return Ok(store::outbox::delete(&db, mail.id).await?);
     };
     tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, error = format!("{error:#}"), "Could not send a mail");
-    metrics::counter!("service_mails_failed_total").increment(1);
+    app.metrics.mails_failed.inc();
     if for_good {
         store::outbox::delete(&db, mail.id).await?;
     } else {

@@ -14,7 +14,7 @@ use crate::{
     flows::rotate_signing_keys,
     housekeeping,
     http::{connection, ops, router},
-    mailer, migrations, signing_keys, telemetry,
+    mailer, migrations, signing_keys,
 };
 
 /// A server that runs; it goes on until [`Server::stop`].
@@ -29,7 +29,6 @@ impl Server {
     /// Refuses to start on an old schema, with a wrong root key, or on an address that is taken.
     pub async fn start(config: Config, clock: Clock) -> anyhow::Result<Self> {
         migrations::check(&config.database).await?;
-        let _ = telemetry::metrics();
         let app = App::new(config, clock)?;
         let transport = mailer::transport(&app.config.mail)?;
         rotate_signing_keys::rotate_if_due(&app).await.context("cannot make a signing key")?;
@@ -47,7 +46,6 @@ impl Server {
         tasks.spawn(accept(app.clone(), ops_listener, ops::router(&app)));
         tasks.spawn(mailer::run(app.clone(), transport, app.stop.clone()));
         tasks.spawn(housekeeping::follow_signing_keys(app.clone(), app.stop.clone()));
-        tasks.spawn(housekeeping::tend_metrics(app.stop.clone()));
         tasks.spawn(housekeeping::clean(app.clone(), app.stop.clone()));
         Ok(Self { app, address, ops_address, tasks })
     }

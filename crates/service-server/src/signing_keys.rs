@@ -30,7 +30,7 @@ use crate::{app::App, database, mint, store, vault::Vault};
 
 const BETWEEN_READS: Duration = Duration::from_millis(200);
 const REMEMBERED_UNKNOWN_KEYS: usize = 4_096;
-const WAITING_REQUESTS: usize = 64;
+const WAITING_REQUESTS: usize = 256;
 /// A node that has not seen the table for so long does not know which keys were retired, and accepts none.
 const STALE_AFTER: Duration = Duration::from_secs(30);
 

@@ -1,8 +1,10 @@
 //! Logs and metrics. Neither ever holds a secret, an address or a name: logs have ids, metrics have route templates.
 
-use std::sync::OnceLock;
-
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
 use tracing_subscriber::EnvFilter;
 
 use crate::config;
@@ -15,14 +17,72 @@ pub fn start_log(settings: &config::Log) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
 }
 
-/// The metrics of this process, in Prometheus' text form.
-#[must_use]
-pub fn metrics() -> Option<&'static PrometheusHandle> {
-    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    HANDLE
-        .get_or_init(|| {
-            let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-            PrometheusBuilder::new().set_buckets(&seconds).ok()?.install_recorder().ok()
-        })
-        .as_ref()
+/// What a node counts.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<OnRoute, Histogram>,
+    pub mails_sent: Counter,
+    pub mails_failed: Counter,
+    pub rows_cleaned: Counter,
+    pub database_connections: Gauge,
+    pub database_connections_free: Gauge,
+    pub room: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OnRoute {
+    route: &'static str,
+}
+
+const SECONDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("service");
+        let seconds = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Family::default(),
+            seconds,
+            mails_sent: Counter::default(),
+            mails_failed: Counter::default(),
+            rows_cleaned: Counter::default(),
+            database_connections: Gauge::default(),
+            database_connections_free: Gauge::default(),
+            room: Gauge::default(),
+        };
+        registry.register("requests", "Requests answered, by route and status", metrics.requests.clone());
+        registry.register("request_seconds", "Time from a request's head to its answer", metrics.seconds.clone());
+        registry.register("mails_sent", "Mails handed over to the mail server", metrics.mails_sent.clone());
+        registry.register("mails_failed", "Attempts to hand a mail over that failed", metrics.mails_failed.clone());
+        registry.register("rows_cleaned", "Expired rows deleted", metrics.rows_cleaned.clone());
+        registry.register("database_connections", "Connections held", metrics.database_connections.clone());
+        registry.register("database_connections_free", "Of these, idle", metrics.database_connections_free.clone());
+        registry.register("requests_room", "Requests that could be taken on now", metrics.room.clone());
+        metrics.registry = registry;
+        metrics
+    }
+}
+
+impl Metrics {
+    pub fn observe(&self, route: &'static str, status: u16, seconds: f64) {
+        self.requests.get_or_create(&Answered { route, status }).inc();
+        self.seconds.get_or_create(&OnRoute { route }).observe(seconds);
+    }
+
+    /// In Prometheus' text form.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        encode(&mut text, &self.registry).unwrap_or_default();
+        text
+    }
 }

@@ -20,7 +20,7 @@ use axum::{
     response::Response,
 };
 use futures_util::FutureExt as _;
-use service_api::ids::RequestId;
+use service_api::{endpoints, ids::RequestId};
 use service_rules::network;
 use tokio::time::{Instant, timeout};
 
@@ -48,7 +48,7 @@ pub async fn edge(
 ) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = template(&request);
     let id: Arc<str> = given_id(&app, peer, request.headers()).unwrap_or_else(|| fresh_id(&app)).into();
     let address = caller_address(&app, peer, request.headers());
     request.extensions_mut().insert(Asker { address, request_id: id.clone() });
@@ -59,11 +59,10 @@ pub async fn edge(
     };
     let response = finish(response, &id);
 
-    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
     tracing::info!(%method, route, status, ms = seconds * 1_000.0, request.id = &*id, "Request");
-    observe(route, status, seconds);
+    app.metrics.observe(route, status, seconds);
     response
 }
 
@@ -143,8 +142,9 @@ fn given_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> 
     (usable && trusted).then(|| given.to_owned())
 }
 
-fn observe(route: &str, status: u16, seconds: f64) {
-    let labels = [("route", route.to_owned()), ("status", status.to_string())];
-    metrics::counter!("service_requests_total", &labels).increment(1);
-    metrics::histogram!("service_request_seconds", "route" => route.to_owned()).record(seconds);
+/// The template of the route, from the contract's table: whatever else was asked for has none.
+fn template(request: &Request) -> &'static str {
+    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let known = endpoints::ALL.iter().find(|endpoint| Some(endpoint.path) == matched);
+    known.map_or("unmatched", |endpoint| endpoint.path)
 }

@@ -2,7 +2,7 @@
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 
-use crate::{app::App, flows::readiness, telemetry};
+use crate::{app::App, flows::readiness};
 
 pub fn router(app: &App) -> Router {
     Router::new()
@@ -21,12 +21,10 @@ async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
 }
 
 async fn metrics(State(app): State<App>) -> String {
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let (connections, free) = app.database.usage();
-    #[expect(clippy::cast_precision_loss, reason = "there are not that many connections")]
-    {
-        metrics::gauge!("service_database_connections").set(connections as f64);
-        metrics::gauge!("service_database_connections_free").set(free as f64);
-        metrics::gauge!("service_requests_room").set(app.in_flight.available_permits() as f64);
-    }
-    telemetry::metrics().map(|handle| handle.render()).unwrap_or_default()
+    app.metrics.database_connections.set(count(connections));
+    app.metrics.database_connections_free.set(count(free));
+    app.metrics.room.set(count(app.in_flight.available_permits()));
+    app.metrics.render()
 }

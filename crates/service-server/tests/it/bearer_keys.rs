@@ -103,7 +103,7 @@ fn what_a_retired_key_signed_opens_nothing_br_10_br_19() -> Result<()> {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         let lasting = |scope| -> Result<Claims> {
             let claims = claims(server, ann.user_id, scope)?;
-            Ok(Claims { exp: claims.exp + 3_600, ..claims })
+            Ok(Claims { exp: claims.iat + 3_600, ..claims })
         };
         let (seen, unseen) = (signed(server, &lasting("read")?)?, signed(server, &lasting("read write")?)?);
         let older = two_keys(server).await?;
@@ -131,7 +131,8 @@ fn a_key_that_was_followed_retires_by_itself_br_10_br_19() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         let claims = claims(server, ann.user_id, "read")?;
-        let token = signed(server, &Claims { exp: claims.exp + 86_400, ..claims })?;
+        // Made early for a time in which it is young enough to be accepted.
+        let token = signed(server, &Claims { iat: claims.iat + 5_400, exp: claims.iat + 9_000, ..claims })?;
         two_keys(server).await?;
         server.advance(7_198);
         accepted(server, &token, "a token of the followed key, a second before its end").await?;

@@ -4,17 +4,24 @@
 
 mod access;
 mod bearer;
+mod bearer_claims;
+mod bearer_forgeries;
+mod bearer_keys;
 mod bodies;
 mod config;
+mod forge;
 mod http_limits;
 mod keys;
 mod login_options;
 mod mail;
 mod otp;
 mod processes;
+mod projects;
+mod projects_query;
 mod readme;
 mod sign_in;
 mod spaces;
+mod spaces_of_tokens;
 mod statements;
 mod tidy;
 mod token_endpoint;

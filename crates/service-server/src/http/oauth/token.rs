@@ -3,7 +3,7 @@
 use axum::{
     Extension, Json,
     extract::State,
-    http::{HeaderMap, header},
+    http::{HeaderMap, HeaderValue, header},
 };
 use service_api::oauth::{TokenRequest, TokenResponse};
 use service_rules::clients::{self, GrantType};
@@ -37,7 +37,9 @@ pub async fn exchange(
 /// Every client so far is public: one that authenticates is not the one that was registered, and one that does so
 /// twice is not to be understood.
 fn check_client_authentication(headers: &HeaderMap, request: &TokenRequest) -> Result<(), ApiError> {
-    match (headers.contains_key(header::AUTHORIZATION), request.client_secret.is_some()) {
+    let is_basic =
+        |value: &HeaderValue| value.as_bytes().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"));
+    match (headers.get_all(header::AUTHORIZATION).iter().any(is_basic), request.client_secret.is_some()) {
         (true, true) => Err(Unreadable::Body("The client authenticates in two ways; use one.".into()).into()),
         (true, false) => Err(clients::Refusal::NotThisClient.into()),
         (false, _) => Ok(()),
