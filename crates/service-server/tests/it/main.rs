@@ -12,6 +12,7 @@ mod config;
 mod forge;
 mod http_limits;
 mod keys;
+mod leaks;
 mod login_options;
 mod mail;
 mod otp;
