@@ -1,0 +1,135 @@
+//! The database is away, or does not answer: everything that needs it is 503, and nothing is lost.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use futures_util::future::try_join_all;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use service_testkit::{
+    answer::{Answer, Door},
+    postgres::{Cluster, Stop},
+    process::Process,
+    server::{Setup, fresh_database, otp_exchange, request_code, signed_in, with_server},
+};
+use tokio_postgres::NoTls;
+
+/// The token as if another key had signed it, one that this node has not seen yet.
+fn by_another_key(token: &str) -> Result<String> {
+    let (header, rest) = token.split_once('.').context("no JWT")?;
+    let mut header: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(header)?)?;
+    let kid: String = header["kid"].as_str().context("no key id")?.chars().rev().collect();
+    header["kid"] = kid.into();
+    Ok(format!("{}.{rest}", BASE64_URL_SAFE_NO_PAD.encode(header.to_string())))
+}
+
+/// Every kind of request that cannot be answered without the database.
+fn that_need_the_database(door: &Door, token: &str, (otp_id, code): &(String, String)) -> Result<Vec<RequestBuilder>> {
+    let get = |path: &str| door.request(Method::GET, path).bearer_auth(token);
+    let post = |path: &str, body: Value| door.request(Method::POST, path).json(&body);
+    Ok(vec![
+        post("/v1/login-options", json!({ "email": "eve@acme.test" })),
+        post("/v1/otp-tokens", json!({ "email": "eve@acme.test" })),
+        post("/oauth/token", otp_exchange(otp_id, code, "read")),
+        post("/oauth/token", otp_exchange(otp_id, "00000000", "read")),
+        get("/v1/whoami"),
+        get("/v1/projects"),
+        get("/v1/whoami?workspaceId=wsp_00000000000000000000000000"),
+        door.request(Method::GET, "/v1/whoami").bearer_auth(by_another_key(token)?),
+    ])
+}
+
+/// Neither 401 nor `invalid_grant`: on those a client throws its credentials away.
+fn check_unavailable(answer: &Answer) -> Result<()> {
+    let told = (answer.status.as_u16(), answer.error());
+    ensure!(told == (503, "temporarily_unavailable"), "{}", answer.text);
+    let retry = answer.header("retry-after").and_then(|text| text.parse::<u32>().ok());
+    ensure!(retry.is_some_and(|seconds| seconds > 0), "Retry-After is {:?}", answer.header("retry-after"));
+    Ok(())
+}
+
+async fn check_all_unavailable(door: &Door, requests: Vec<RequestBuilder>) -> Result<()> {
+    let check = async |(place, request)| -> Result<()> {
+        let asked = Instant::now();
+        let answer = door.send(request).await?;
+        ensure!(asked.elapsed() < Duration::from_secs(4), "request {place} took {:?}", asked.elapsed());
+        check_unavailable(&answer).with_context(|| format!("request {place}"))
+    };
+    try_join_all(requests.into_iter().enumerate().map(check)).await.map(drop)
+}
+
+#[test]
+fn a_database_that_does_not_answer_is_503_ht_15() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let code = server.request_code("bob@acme.test").await?;
+        let held = server.app.database.begin().await?;
+        let tables = "clients, otps, rates, recent_hits, users, projects, memberships, outbox, signing_keys";
+        held.execute(&format!("lock table {tables} in access exclusive mode"), &[]).await?;
+        let requests = that_need_the_database(&server.door, &ann.access_token, &code)?;
+        check_all_unavailable(&server.door, requests).await?;
+        assert_eq!(server.ops.get("/readyz", None).await?.status, 503);
+        assert_eq!(server.ops.get("/healthz", None).await?.status, 200);
+        drop(held);
+        assert_eq!(server.door.get("/v1/whoami", Some(&ann.access_token)).await?.status, 200);
+        assert_eq!(server.exchange(&code.0, &code.1, "read").await?.status, 200);
+        assert_eq!(server.ops.get("/readyz", None).await?.status, 200);
+        Ok(())
+    })
+}
+
+/// Ends the database while a request waits for it; what the request is told.
+async fn end_under_way(
+    cluster: &Cluster,
+    database: &str,
+    request: impl Future<Output = Result<Answer>>,
+) -> Result<Answer> {
+    let (client, connection) = tokio_postgres::connect(&cluster.url(database), NoTls).await?;
+    tokio::spawn(connection);
+    client.batch_execute("begin; lock table otps in access exclusive mode").await?;
+    let end = async {
+        while client.query("select from pg_locks where not granted", &[]).await?.is_empty() {}
+        cluster.stop(Stop::Immediate)
+    };
+    let (answer, ()) = tokio::try_join!(request, end)?;
+    Ok(answer)
+}
+
+#[test]
+fn a_node_outlives_its_database_and_recovers_by_itself_ht_15() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let cluster = Cluster::start()?;
+        let database = fresh_database(&cluster).await?;
+        let mut settings = server.settings.clone();
+        settings.set("database.url", &cluster.url(&database));
+        let mut node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
+        let door = node.door.clone();
+        let ask = async |email| request_code(&door, &server.mailbox, &server.leaks, email).await;
+        let (otp_id, code) = ask("ann@acme.test").await?;
+        let ann = signed_in(&door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?)?;
+        let waiting = ask("bob@acme.test").await?;
+        let exchange = otp_exchange(&waiting.0, &waiting.1, "read");
+
+        check_unavailable(&end_under_way(&cluster, &database, door.post("/oauth/token", &exchange)).await?)?;
+        for how in [Stop::Immediate, Stop::Fast] {
+            cluster.stop(how)?;
+            check_all_unavailable(&door, that_need_the_database(&door, &ann.access_token, &waiting)?).await?;
+            assert_eq!(door.get("/.well-known/jwks.json", None).await?.status, 200);
+            assert_eq!(door.get("/v1/whoami", None).await?.status, 401);
+            assert_eq!(node.ops.get("/readyz", None).await?.status, 503);
+            assert_eq!(node.ops.get("/healthz", None).await?.status, 200);
+            cluster.resume()?;
+            assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
+            assert_eq!(door.get("/v1/projects", Some(&ann.access_token)).await?.status, 200);
+        }
+        let answer = door.post("/oauth/token", &exchange).await?;
+        assert_eq!(answer.status, 200, "{}", answer.error());
+        server.leaks.assert_clean("the node's log", &node.log());
+        assert_eq!(node.terminate()?, Some(0));
+        Ok(())
+    })
+}
