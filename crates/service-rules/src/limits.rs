@@ -34,8 +34,8 @@ pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp
     let waits = windows.iter().filter_map(|window| {
         // The window has room again once the oldest of its `count` newest hits has left it.
         let oldest = newest_first.get(usize::try_from(window.count).ok()?.checked_sub(1)?)?;
-        let opens = oldest.as_millisecond() + i64::from(window.seconds) * 1_000;
-        let wait = opens - now.as_millisecond();
+        let opens = oldest.as_microsecond() + i64::from(window.seconds) * MICROSECONDS;
+        let wait = opens - now.as_microsecond();
         (wait > 0).then_some((wait, window))
     });
     let (wait, window) = waits.max_by_key(|(wait, _)| *wait)?;
@@ -43,40 +43,54 @@ pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp
 }
 
 impl Rate {
+    /// Microseconds between two at the steady rate: whole ones, as the database keeps them, so that a burst of so many
+    /// adds up to exactly the tolerance.
+    fn interval_micros(self) -> i64 {
+        (3_600 * MICROSECONDS / i64::from(self.per_hour.max(1))).max(1)
+    }
+
+    fn tolerance_micros(self) -> i64 {
+        self.interval_micros().saturating_mul(i64::from(self.burst))
+    }
+
     /// Seconds between two at the steady rate.
     #[must_use]
     pub fn interval(self) -> f64 {
-        3_600.0 / f64::from(self.per_hour)
+        seconds(self.interval_micros())
     }
 
     /// How far ahead of the steady rate a caller may be, in seconds.
     #[must_use]
     pub fn tolerance(self) -> f64 {
-        self.interval() * f64::from(self.burst)
+        seconds(self.tolerance_micros())
     }
 
     /// Whether nothing more may come when the theoretical arrival time is `tat`.
     #[must_use]
     pub fn is_exhausted(self, tat: Timestamp, now: Timestamp) -> bool {
         let ahead = (tat.as_microsecond() - now.as_microsecond()).max(0);
-        #[expect(clippy::cast_precision_loss, reason = "hours of microseconds are exact in a double")]
-        let ahead = ahead as f64 / 1e6;
-        ahead + self.interval() > self.tolerance()
+        ahead + self.interval_micros() > self.tolerance_micros()
     }
 
     /// What to say when the theoretical arrival time `tat` is too far ahead.
     #[must_use]
     pub fn limited(self, policy: &'static str, tat: Timestamp, now: Timestamp) -> Limited {
-        #[expect(clippy::cast_possible_truncation, reason = "an hour of milliseconds fits")]
-        let allowed_at = tat.as_millisecond() + ((self.interval() - self.tolerance()) * 1_000.0) as i64;
-        let retry_after = whole_seconds(allowed_at - now.as_millisecond());
+        let allowed_at = tat.as_microsecond() + self.interval_micros() - self.tolerance_micros();
+        let retry_after = whole_seconds(allowed_at - now.as_microsecond());
         Limited { policy, quota: self.per_hour, window_seconds: 3_600, retry_after }
     }
 }
 
+const MICROSECONDS: i64 = 1_000_000;
+
+#[expect(clippy::cast_precision_loss, reason = "years of microseconds are exact in a double")]
+fn seconds(microseconds: i64) -> f64 {
+    microseconds as f64 / 1e6
+}
+
 /// Rounded up, so that a caller who waits exactly so long is let through.
-fn whole_seconds(milliseconds: i64) -> u32 {
-    u32::try_from(milliseconds.max(1).saturating_add(999) / 1_000).unwrap_or(u32::MAX)
+fn whole_seconds(microseconds: i64) -> u32 {
+    u32::try_from(microseconds.max(1).saturating_add(MICROSECONDS - 1) / MICROSECONDS).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

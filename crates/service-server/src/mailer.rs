@@ -10,7 +10,7 @@ use askama::Template;
 use futures_util::future::join_all;
 use lettre::{
     AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
-    message::{MultiPart, header},
+    message::{Mailbox, MultiPart, header},
     transport::smtp::{
         authentication::Credentials,
         client::{Certificate, CertificateStore, Tls, TlsParameters},
@@ -34,6 +34,8 @@ const AT_ONCE: i64 = 10;
 const CLAIM_SECONDS: i64 = 30;
 const SEND_LIMIT: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A stopping node gives the mails under way so long; after that they are left to the others, as after a crash.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 type Transport = AsyncSmtpTransport<Tokio1Executor>;
 
@@ -70,15 +72,18 @@ impl Letter {
             .map_err(|_| anyhow!("the sealed letter cannot be read"))
     }
 
-    fn write(&self, from: &str, base_url: &str) -> anyhow::Result<Message> {
+    fn write(&self, id: MailId, from: &str, base_url: &str) -> anyhow::Result<Message> {
         let Self::SignInCode { to, code, asked_at, asked_from } = self;
         let (first, second) = code.expose().split_at(code.expose().len() / 2);
         let code = &Zeroizing::new(format!("{first} {second}"));
         let asked_at = asked_at.strftime("%-d %B %Y, %H:%M UTC").to_string();
         let says = SignInCode { code, minutes: lifetimes::OTP / 60, asked_at, asked_from, base_url };
         let (text, html) = (SignInCodeText(&says).render()?, SignInCodeHtml(&says).render()?);
+        let from: Mailbox = from.parse()?;
         Ok(Message::builder()
-            .from(from.parse()?)
+            // The same at every try, so that a mail that comes twice can be seen to be one.
+            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+            .from(from)
             .to(to.parse()?)
             .subject("Your sign-in code")
             .header(AutoSubmitted)
@@ -110,9 +115,17 @@ impl header::Header for AutoSubmitted {
 
 /// Sends what waits, whenever this node puts something into the outbox and once a second for what others left.
 pub async fn run(app: App, transport: Transport, stop: CancellationToken) {
+    let stopped = async {
+        stop.cancelled().await;
+        tokio::time::sleep(STOP_LIMIT).await;
+    };
+    tokio::pin!(stopped);
     loop {
-        if let Err(error) = send_waiting(&app, &transport).await {
-            tracing::warn!(error = format!("{error:#}"), "Could not look for mail");
+        tokio::select! {
+            () = &mut stopped => return,
+            sent = send_waiting(&app, &transport) => if let Err(error) = sent {
+                tracing::warn!(error = format!("{error:#}"), "Could not look for mail");
+            },
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -171,7 +184,7 @@ impl From<anyhow::Error> for NotSent {
 
 async fn send(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> Result<(), NotSent> {
     let letter = Letter::open(&app.vault, mail.id, &mail.sealed)?;
-    let message = letter.write(&app.config.mail.from, &app.config.base_url)?;
+    let message = letter.write(mail.id, &app.config.mail.from, &app.config.base_url)?;
     let sent =
         tokio::time::timeout(SEND_LIMIT, transport.send(message)).await.context("the mail server did not answer")?;
     // The server's own words may quote what it was sent: only its code is kept.

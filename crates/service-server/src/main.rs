@@ -55,8 +55,7 @@ enum Keys {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    #[expect(clippy::disallowed_methods, reason = "this is where settings come from")]
-    let sources = Sources::gather(arguments.config.as_deref(), std::env::vars());
+    let sources = Sources::gather(arguments.config.as_deref(), std::env::vars_os());
     match execute(&arguments.command, &sources).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, crypto,
@@ -214,6 +215,11 @@ fn unseal(vault: &Vault, stored: store::signing_keys::StoredKey) -> Option<Key> 
         jwk: stored.jwk,
         schedule: stored.schedule,
     })
+}
+
+/// Whether a stored key opens under our root keys.
+pub fn check(vault: &Vault, stored: &store::signing_keys::StoredKey) -> anyhow::Result<()> {
+    vault.open(&place(&stored.kid), &stored.sealed).map(drop).context("no signing key opens with secrets.root_keys")
 }
 
 fn unavailable(what: &str) -> anyhow::Error {

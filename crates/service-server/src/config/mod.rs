@@ -10,6 +10,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ipnet::IpNet;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use service_rules::limits::{Rate, Window};
+use tracing_subscriber::EnvFilter;
 use zeroize::Zeroizing;
 
 pub use self::{
@@ -101,31 +102,32 @@ impl Config {
     /// Reads every setting, and names all that is wrong with them rather than the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
         let mut from = sources.reader();
+        from.together("mail.user", "mail.password");
         let config = Self {
             base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
             http: Http {
                 listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),
                 ops_listen: from.parsed("http.ops_listen", "an address and port such as 127.0.0.1:9090"),
                 trusted_proxies: from.checked("http.trusted_proxies", "networks such as 10.0.0.0/8", networks),
-                connections: from.parsed("http.connections", "a number"),
-                in_flight: from.parsed("http.in_flight", "a number"),
+                connections: from.count("http.connections"),
+                in_flight: from.count("http.in_flight"),
                 deadline: from.seconds("http.deadline_seconds"),
-                body_limit: from.parsed("http.body_limit_bytes", "a number of bytes"),
+                body_limit: from.count("http.body_limit_bytes"),
                 drain: from.seconds("http.drain_seconds"),
             },
             database: Database {
                 url: from.checked("database.url", "a PostgreSQL address", database_url),
-                ca_file: from.path("database.ca_file"),
-                connections: from.parsed("database.connections", "a number"),
+                ca_file: from.certificates("database.ca_file"),
+                connections: from.count("database.connections"),
                 deadline: from.checked("database.deadline_seconds", "more than 0 and less than 5 seconds", short),
             },
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
             mail: Mail {
                 from: from.checked("mail.from", "a mailbox such as Service <no-reply@service.example>", mailbox),
-                host: from.parsed("mail.host", "a host name"),
-                port: from.parsed("mail.port", "a port"),
+                host: from.checked("mail.host", "a host name", host),
+                port: from.checked("mail.port", "a port", |text| text.parse().ok().filter(|port| *port > 0)),
                 tls: from.checked("mail.tls", "starttls, implicit or none", mail_tls),
-                ca_file: from.path("mail.ca_file"),
+                ca_file: from.certificates("mail.ca_file"),
                 user: from.optional("mail.user").map(str::to_owned),
                 password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
             },
@@ -148,7 +150,7 @@ impl Config {
                     "text" => Some(false),
                     _ => None,
                 }),
-                filter: from.parsed("log.filter", "a filter such as info or info,serviced=debug"),
+                filter: from.checked("log.filter", "a filter such as info or info,service_server=debug", filter),
             },
         };
         if config.mail.tls == MailTls::None && !is_local(&config.mail.host) {
@@ -177,11 +179,20 @@ const RATE: &str = "a burst and a number per hour such as 10+30";
 /// Plain http is for one machine only: tokens travel in every request.
 fn base_url(text: &str) -> Option<String> {
     let (scheme, authority) = text.split_once("://")?;
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let local = is_local(host);
-    let known =
-        authority.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte));
-    (known && !authority.is_empty() && (scheme == "https" || scheme == "http" && local)).then(|| text.to_owned())
+    let colon = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
+    let (host, port) = authority.split_at(colon.unwrap_or(authority.len()));
+    let known = host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte));
+    let numbered = port.is_empty() || port[1..].parse::<u16>().is_ok_and(|port| port > 0);
+    let usable = known && numbered && !host.is_empty();
+    (usable && (scheme == "https" || scheme == "http" && is_local(host))).then(|| text.to_owned())
+}
+
+fn host(text: &str) -> Option<String> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| text.to_owned())
+}
+
+fn filter(text: &str) -> Option<String> {
+    EnvFilter::try_new(text).ok().map(|_| text.to_owned())
 }
 
 fn is_local(host: &str) -> bool {
@@ -199,7 +210,8 @@ fn networks(text: &str) -> Option<Vec<IpNet>> {
 }
 
 fn database_url(text: &str) -> Option<Zeroizing<String>> {
-    text.parse::<tokio_postgres::Config>().ok().map(|_| Zeroizing::new(text.to_owned()))
+    let parsed = text.parse::<tokio_postgres::Config>().ok().filter(|parsed| !parsed.get_hosts().is_empty());
+    parsed.map(|_| Zeroizing::new(text.to_owned()))
 }
 
 fn mailbox(text: &str) -> Option<String> {

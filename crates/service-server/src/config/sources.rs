@@ -1,7 +1,7 @@
 //! Where settings come from: the defaults, then the file, then the environment. Each value remembers its source, so that
 //! a complaint can name it.
 
-use std::{collections::BTreeMap, fmt, fs, path::Path, path::PathBuf, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, fmt, fs, path::Path, path::PathBuf, str::FromStr, time::Duration};
 
 use super::settings::{SETTINGS, Setting, environment_name};
 
@@ -11,6 +11,9 @@ pub struct Sources {
     values: BTreeMap<&'static str, (String, String)>,
     problems: Vec<Problem>,
 }
+
+/// The source of settings that no operator gave; of these the last word counts.
+const BY_HAND: &str = "the caller";
 
 /// What is wrong, where, and what would be right. It never carries the value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +25,20 @@ pub struct Problems(pub Vec<Problem>);
 impl Sources {
     /// The file, if any, overridden by the environment.
     #[must_use]
-    pub fn gather(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Self {
+    pub fn gather(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let mut sources = Self::default();
         if let Some(path) = file {
             sources.read_file(path);
         }
-        for (name, value) in environment.filter(|(name, _)| name.starts_with("SERVICED_")) {
+        for (name, value) in environment {
+            let name = name.to_string_lossy().into_owned();
+            if !name.starts_with("SERVICED_") {
+                continue;
+            }
+            let Ok(value) = value.into_string() else {
+                sources.complain(format!("environment variable {name} is not text"));
+                continue;
+            };
             let known =
                 SETTINGS.iter().find_map(|setting| match name.strip_prefix(&environment_name(setting.key))? {
                     "" => Some((setting, false)),
@@ -51,7 +62,7 @@ impl Sources {
     /// Gives a setting by hand, as tests and the development command do.
     pub fn set(&mut self, key: &str, value: &str) {
         match SETTINGS.iter().find(|setting| setting.key == key) {
-            Some(setting) => self.give(setting, value, "the caller", false),
+            Some(setting) => self.give(setting, value, BY_HAND, false),
             None => self.complain(format!("{key} is no setting")),
         }
     }
@@ -90,7 +101,11 @@ impl Sources {
                 }
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Array(items) => {
-                    items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(",")
+                    let Some(texts) = items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>() else {
+                        self.complain(format!("{key} in {source} is a list, but not of texts"));
+                        continue;
+                    };
+                    texts.join(",")
                 }
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
@@ -115,12 +130,20 @@ impl Sources {
         let value = if in_file {
             match fs::read_to_string(value) {
                 Ok(text) => text.trim_end().to_owned(),
-                Err(error) => return self.complain(format!("{source} names {value}, which cannot be read: {error}")),
+                // Not what it names: somebody may have put the secret itself there.
+                Err(error) => return self.complain(format!("{source} names a file that cannot be read: {error}")),
             }
         } else {
             value.to_owned()
         };
-        self.values.insert(setting.key, (value, source.to_owned()));
+        let of_environment = |source: &str| source.starts_with("environment variable");
+        let before = self.values.insert(setting.key, (value, source.to_owned()));
+        if let Some((_, other)) = before
+            && of_environment(&other) == of_environment(source)
+            && source != BY_HAND
+        {
+            self.complain(format!("{other} and {source} both give {}: leave one out", setting.key));
+        }
     }
 
     fn complain(&mut self, problem: String) {
@@ -130,7 +153,8 @@ impl Sources {
 
 /// Line and reason of a TOML error; never the line's text, which may hold a secret.
 fn syntax(source: &str, text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.lines().count().max(1));
+    let line =
+        error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
     format!("{source}, line {line}: {}", error.message())
 }
 
@@ -154,10 +178,6 @@ impl Reader<'_> {
         let default = SETTINGS.iter().find(|setting| setting.key == key).and_then(|setting| setting.default);
         let given = self.sources.values.get(key).map(|(value, _)| value.as_str());
         given.or(default).filter(|value| !value.is_empty())
-    }
-
-    pub(super) fn path(&self, key: &'static str) -> Option<PathBuf> {
-        self.optional(key).map(PathBuf::from)
     }
 
     pub(super) fn checked<T: Blank>(
@@ -185,6 +205,27 @@ impl Reader<'_> {
 
     pub(super) fn parsed<T: FromStr + Blank>(&mut self, key: &'static str, expected: &str) -> T {
         self.checked(key, expected, |text| text.parse().ok())
+    }
+
+    /// Certificates are looked into at once, so that a mistake shows before the first connection is made.
+    pub(super) fn certificates(&mut self, key: &'static str) -> Option<PathBuf> {
+        let found = |text: &str| super::certificates(Path::new(text)).is_ok_and(|found| !found.is_empty());
+        self.checked(key, "the path of a file with PEM certificates", |text| {
+            (text.is_empty() || found(text)).then_some(true)
+        });
+        self.optional(key).map(PathBuf::from)
+    }
+
+    /// Two settings that make no sense without each other.
+    pub(super) fn together(&mut self, one: &'static str, other: &'static str) {
+        if self.optional(one).is_some() != self.optional(other).is_some() {
+            self.problems.push(Problem(format!("{one} and {other} belong together: give both, or neither")));
+        }
+    }
+
+    /// A number of things, of which there must be some.
+    pub(super) fn count(&mut self, key: &'static str) -> usize {
+        self.checked(key, "a whole number above 0", |text| text.parse().ok().filter(|count| *count > 0))
     }
 
     pub(super) fn seconds(&mut self, key: &'static str) -> Duration {

@@ -99,7 +99,13 @@ pub async fn list(app: &App) -> anyhow::Result<Vec<(StoredKey, State)>> {
 
 async fn follow(app: &App, db: &Connection, lead: Duration, now: Timestamp) -> anyhow::Result<String> {
     let others = store::signing_keys::list(db).await?;
-    let alone = others.iter().all(|key| state_of(&others, key, now) == State::Retired);
+    let live: Vec<_> = others.iter().filter(|key| state_of(&others, key, now) != State::Retired).collect();
+    let opened: Vec<_> = live.iter().map(|key| signing_keys::check(&app.vault, key)).collect();
+    if opened.iter().all(Result::is_err) {
+        // Under other root keys than the others', the new key could be opened by nobody else.
+        opened.into_iter().collect::<anyhow::Result<()>>()?;
+    }
+    let alone = live.is_empty();
     let active_at = if alone { now } else { now.checked_add(lead)? };
     let GeneratedKey { kid, sealed, jwk } = signing_keys::generate(&app.vault)?;
     let schedule = signing::Schedule { active_at, retired_at: None };

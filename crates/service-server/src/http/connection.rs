@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -28,6 +28,8 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
+use crate::http::head::Head;
+
 /// From the first byte of a request to the end of its head.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 /// How long a connection may rest between requests.
@@ -40,19 +42,19 @@ const MAX_HEADERS: usize = 200;
 
 /// Serves one connection until it ends or the server stops.
 pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
-    let working = Arc::new(AtomicBool::new(false));
-    let io = Patient { stream, working: working.clone(), head_due: Some(due(HEAD_LIMIT)), write_due: None };
+    let phase = Arc::new(AtomicU64::new(0));
+    let io = Patient { stream, phase: phase.clone(), seen: 0, head_due: None, head: Head::default(), write_due: None };
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        working.store(true, Ordering::Relaxed);
+        phase.fetch_add(1, Ordering::Relaxed);
         request.extensions_mut().insert(ConnectInfo(peer));
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
         let answer = router.clone().oneshot(request.map(axum::body::Body::new));
-        let working = working.clone();
+        let phase = phase.clone();
         async move {
             // What changes something is finished even if nobody waits for the answer any more: a peer that hangs up
             // must not be able to break off a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
-            working.store(false, Ordering::Relaxed);
+            phase.fetch_add(1, Ordering::Relaxed);
             match answer {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(never)) => match never {},
@@ -71,12 +73,15 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher:
     }
 }
 
-/// A stream whose reader loses patience with a head that does not end.
+/// A stream whose reader loses patience with a head that does not end, and sees none that is in doubt.
 struct Patient {
     stream: TcpStream,
-    /// A request is being worked on: what is read now is its body, which has a limit of its own.
-    working: Arc<AtomicBool>,
+    /// Grows when a request begins to be worked on, and when it has been: odd in between. What is read then is its
+    /// body, which has a limit of its own.
+    phase: Arc<AtomicU64>,
+    seen: u64,
     head_due: Option<Pin<Box<Sleep>>>,
+    head: Head,
     /// Running while the peer does not take what it is sent.
     write_due: Option<Pin<Box<Sleep>>>,
 }
@@ -105,18 +110,23 @@ impl AsyncRead for Patient {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.working.load(Ordering::Relaxed) {
+        let phase = self.phase.load(Ordering::Relaxed);
+        if phase != self.seen {
+            self.seen = phase;
             self.head_due = None;
-        } else if let Some(due) = &mut self.head_due
+            self.head = Head::default();
+        }
+        if let Some(due) = &mut self.head_due
             && due.as_mut().poll(context).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let began = read.is_ready() && buffer.filled().len() > before;
-        if began && self.head_due.is_none() && !self.working.load(Ordering::Relaxed) {
-            self.head_due = Some(due(HEAD_LIMIT));
+        let came = &mut buffer.filled_mut()[before..];
+        if phase.is_multiple_of(2) && !came.is_empty() {
+            self.head.look(came);
+            self.head_due.get_or_insert_with(|| due(HEAD_LIMIT));
         }
         read
     }

@@ -5,6 +5,7 @@ pub mod caller;
 pub mod connection;
 pub mod edge;
 pub mod error;
+mod head;
 pub mod oauth;
 pub mod ops;
 pub mod paging;

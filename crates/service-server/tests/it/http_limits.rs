@@ -224,7 +224,7 @@ fn a_body_that_does_not_arrive_is_given_up_ht_07() -> Result<()> {
 
 #[test]
 fn a_request_that_takes_too_long_is_answered_by_the_deadline_ht_07() -> Result<()> {
-    let setup = Setup::default().set("http.deadline_seconds", "0.5").set("database.deadline_seconds", "5");
+    let setup = Setup::default().set("http.deadline_seconds", "0.5").set("database.deadline_seconds", "4");
     setup.run(async |server| {
         let (otp_id, code) = server.request_code("ann@acme.test").await?;
         let held = server.app.database.begin().await?;
@@ -243,7 +243,7 @@ fn a_request_that_takes_too_long_is_answered_by_the_deadline_ht_07() -> Result<(
 
 #[test]
 fn requests_beyond_what_a_node_can_work_on_are_turned_away_ht_07() -> Result<()> {
-    Setup::default().set("http.in_flight", "1").set("database.deadline_seconds", "5").run(async |server| {
+    Setup::default().set("http.in_flight", "1").set("database.deadline_seconds", "4").run(async |server| {
         let held = server.app.database.begin().await?;
         held.execute("lock table clients in access exclusive mode", &[]).await?;
         let first = server.exchange("otp_00000000000000000000000000", "00000000", "read");

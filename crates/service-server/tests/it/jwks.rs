@@ -21,6 +21,7 @@ fn only_public_halves_of_keys_are_published_dm_04() -> Result<()> {
     with_server(async |server| {
         for _ in 0..2 {
             rotate_signing_keys::rotate(&server.app).await?;
+            server.advance(1);
         }
         let answer = server.door.get("/.well-known/jwks.json", None).await?;
         let keys = answer.body["keys"].as_array().context("no keys")?;

@@ -1,0 +1,284 @@
+//! How many codes are sent and how many wrong ones are taken, by address, by network and by everybody together.
+
+use anyhow::{Context as _, Result};
+use jiff::SignedDuration;
+use reqwest::Method;
+use serde_json::json;
+use service_server::config::SETTINGS;
+use service_testkit::{
+    answer::Answer,
+    server::{Setup, TestServer},
+};
+
+use crate::otp::{ROOMY, ask, assert_refused, count, wrong};
+
+/// What the service does unless it is told otherwise; the test kit tells it otherwise.
+fn default_of(key: &str) -> Result<&'static str> {
+    SETTINGS.iter().find(|setting| setting.key == key).and_then(|setting| setting.default).context("no such default")
+}
+
+/// A 429 that says which policy was hit and for how long, in all three headers; returns for how long.
+#[track_caller]
+fn assert_limited(answer: &Answer, policy: &str, quota: u32, window: u32) -> i64 {
+    assert_refused(answer, 429, "rate_limited");
+    let retry_after = answer.header("retry-after").unwrap_or_default();
+    assert!(retry_after.bytes().all(|byte| byte.is_ascii_digit()), "{retry_after}");
+    let expected = format!("\"{policy}\";q={quota};w={window}");
+    assert_eq!(answer.header("ratelimit-policy"), Some(expected.as_str()));
+    let expected = format!("\"{policy}\";r=0;t={retry_after}");
+    assert_eq!(answer.header("ratelimit"), Some(expected.as_str()));
+    retry_after.parse().unwrap_or_default()
+}
+
+/// Each address gets a code now.
+async fn assert_sent(server: &TestServer, emails: &[&str]) -> Result<()> {
+    for email in emails {
+        assert_eq!(ask(server, email).await?.status, 201, "{email}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_address_gets_one_code_a_minute_five_an_hour_ten_a_day_ot_12() -> Result<()> {
+    let default = default_of("limits.otp_sends_per_address")?;
+    Setup::default().set("limits.otp_sends_per_address", default).run(async |server| {
+        server.sign_in("known@acme.test", "read").await?;
+        server.advance(86_400);
+        let both = ["known@acme.test", "unknown@acme.test"];
+        let limited = async |quota, window, seconds| {
+            for email in both {
+                let answer = ask(server, email).await?;
+                assert_eq!(assert_limited(&answer, "otp-address", quota, window), seconds, "{email}");
+            }
+            anyhow::Ok(())
+        };
+        for _ in 0..2 {
+            for _ in 0..5 {
+                assert_sent(server, &both).await?;
+                server.advance(60);
+            }
+            server.advance(3_300);
+        }
+        // Twice five in two hours, and the first hour's have left their window.
+        limited(10, 86_400, 79_200).await?;
+        server.advance(79_199);
+        limited(10, 86_400, 1).await?;
+        server.advance(1);
+        assert_sent(server, &both).await
+    })
+}
+
+#[test]
+fn the_fifth_code_of_an_hour_waits_for_the_first_to_leave_it_ot_12() -> Result<()> {
+    let default = default_of("limits.otp_sends_per_address")?;
+    Setup::default().set("limits.otp_sends_per_address", default).run(async |server| {
+        for _ in 0..5 {
+            assert_sent(server, &["ann@acme.test"]).await?;
+            server.advance(60);
+        }
+        let wait = assert_limited(&ask(server, "ann@acme.test").await?, "otp-address", 5, 3_600);
+        assert_eq!(wait, 3_300);
+        server.advance(wait - 1);
+        assert_eq!(assert_limited(&ask(server, "ann@acme.test").await?, "otp-address", 5, 3_600), 1);
+        server.advance(1);
+        assert_sent(server, &["ann@acme.test"]).await?;
+        // The second leaves a minute after the first.
+        assert_eq!(assert_limited(&ask(server, "ann@acme.test").await?, "otp-address", 5, 3_600), 60);
+        // Others are not held up by it.
+        assert_sent(server, &["bob@acme.test"]).await
+    })
+}
+
+#[test]
+fn retry_after_is_long_enough_between_whole_milliseconds_ot_12() -> Result<()> {
+    for (limit, value) in [("limits.otp_sends_per_address", "1/60"), ("limits.otp_sends_per_network", "1+60")] {
+        Setup::default().set(limit, value).run(async |server| {
+            let advance = |micros| server.app.clock.advance(SignedDuration::from_micros(micros));
+            advance(999);
+            assert_sent(server, &["ann@acme.test"]).await?;
+            advance(10_000_000 - 999);
+            let answer = ask(server, "ann@acme.test").await?;
+            assert_refused(&answer, 429, "rate_limited");
+            server.advance(answer.header("retry-after").context("it says nothing")?.parse()?);
+            assert_sent(server, &["ann@acme.test"]).await
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_network_gets_ten_codes_at_once_and_thirty_an_hour_ot_12() -> Result<()> {
+    let default = default_of("limits.otp_sends_per_network")?;
+    Setup::default().set("limits.otp_sends_per_network", default).run(async |server| {
+        for number in 0..10 {
+            assert_sent(server, &[&format!("person{number}@acme.test")]).await?;
+        }
+        let wait = assert_limited(&ask(server, "eleventh@acme.test").await?, "otp-network", 30, 3_600);
+        assert_eq!((wait, count(server, "otps").await?), (120, 10));
+        server.advance(wait - 1);
+        assert_limited(&ask(server, "eleventh@acme.test").await?, "otp-network", 30, 3_600);
+        server.advance(1);
+        assert_sent(server, &["eleventh@acme.test"]).await?;
+        assert_limited(&ask(server, "twelfth@acme.test").await?, "otp-network", 30, 3_600);
+        server.advance(1_200);
+        for number in 0..10 {
+            assert_sent(server, &[&format!("later{number}@acme.test")]).await?;
+        }
+        assert_limited(&ask(server, "one-more@acme.test").await?, "otp-network", 30, 3_600);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_burst_is_whole_also_when_the_hour_does_not_divide_evenly_ot_12() -> Result<()> {
+    for (burst, per_hour) in [(10, 13), (7, 7), (10, 1_700)] {
+        let rate = format!("{burst}+{per_hour}");
+        Setup::default().set("limits.otp_sends_per_network", &rate).run(async |server| {
+            for number in 0..burst {
+                assert_sent(server, &[&format!("person{number}@acme.test")]).await?;
+            }
+            for number in 0..3 {
+                let email = format!("next{number}@acme.test");
+                let wait = assert_limited(&ask(server, &email).await?, "otp-network", per_hour, 3_600);
+                server.advance(wait);
+                assert_sent(server, &[&email]).await?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Asks for a code and tries so many wrong ones; each is refused as wrong.
+async fn fail(server: &TestServer, email: &str, times: u32) -> Result<()> {
+    let (otp_id, code) = server.request_code(email).await?;
+    for step in 1..=times {
+        assert_refused(&server.exchange(&otp_id, &wrong(&code, step)?, "read").await?, 400, "invalid_grant");
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_codes_for_an_address_are_counted_across_codes_ot_12() -> Result<()> {
+    let roomy = Setup::default().set("limits.otp_sends_per_address", ROOMY);
+    roomy.set("limits.otp_failures_per_address", default_of("limits.otp_failures_per_address")?).run(async |server| {
+        // Ten in an hour: then not even the right code is looked at.
+        for (quota, window, wait) in [(10, 3_600, 3_600), (20, 86_400, 82_800)] {
+            fail(server, "ann@acme.test", 5).await?;
+            fail(server, "ann@acme.test", 5).await?;
+            let (otp_id, code) = server.request_code("ann@acme.test").await?;
+            let answer = server.exchange(&otp_id, &code, "read").await?;
+            assert_eq!(assert_limited(&answer, "otp-failures-address", quota, window), wait);
+            assert_eq!(count(server, "otps where attempts = 1 and consumed_at is null").await?, 1);
+            server.sign_in(&format!("other{quota}@acme.test"), "read").await?;
+
+            server.advance(wait - 1);
+            let (otp_id, code) = server.request_code("ann@acme.test").await?;
+            let answer = server.exchange(&otp_id, &code, "read").await?;
+            assert_eq!(assert_limited(&answer, "otp-failures-address", quota, window), 1);
+            server.advance(1);
+            assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn right_codes_cost_nothing_of_the_budget_for_wrong_ones_ot_12() -> Result<()> {
+    let roomy = Setup::default().set("limits.otp_sends_per_address", ROOMY);
+    roomy.set("limits.otp_failures_per_address", "4/3600").run(async |server| {
+        fail(server, "ann@acme.test", 3).await?;
+        for _ in 0..6 {
+            server.sign_in("ann@acme.test", "read").await?;
+        }
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        assert_refused(&server.exchange(&otp_id, &wrong(&code, 1)?, "read").await?, 400, "invalid_grant");
+        let answer = server.exchange(&otp_id, &wrong(&code, 2)?, "read").await?;
+        assert_limited(&answer, "otp-failures-address", 4, 3_600);
+        Ok(())
+    })
+}
+
+#[test]
+fn everybodys_wrong_codes_have_a_ceiling_ot_12() -> Result<()> {
+    Setup::default().set("limits.otp_failures", "3+60").run(async |server| {
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        for stranger in ["bob@acme.test", "eve@acme.test", "joe@acme.test"] {
+            fail(server, stranger, 1).await?;
+        }
+        // A code can still be tried once, so that nobody can switch sign-in off for all.
+        assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
+        let (otp_id, code) = server.request_code("cay@acme.test").await?;
+        assert_refused(&server.exchange(&otp_id, &wrong(&code, 1)?, "read").await?, 400, "invalid_grant");
+        let answer = server.exchange(&otp_id, &code, "read").await?;
+        assert_eq!(assert_limited(&answer, "otp-failures", 60, 3_600), 60);
+        server.advance(59);
+        assert_limited(&server.exchange(&otp_id, &code, "read").await?, "otp-failures", 60, 3_600);
+        server.advance(1);
+        assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
+        Ok(())
+    })
+}
+
+/// Asks from behind these hops, for an address of its own; whether a code was sent.
+async fn ask_via(server: &TestServer, hops: &[&str]) -> Result<bool> {
+    let mut request = server.door.request(Method::POST, "/v1/otp-tokens");
+    for line in hops {
+        request = request.header("X-Forwarded-For", *line);
+    }
+    let email = format!("person{}@acme.test", count(server, "otps").await?);
+    let answer = server.door.send(request.json(&json!({ "email": email }))).await?;
+    if answer.status != 201 {
+        assert_limited(&answer, "otp-network", 1, 3_600);
+    }
+    Ok(answer.status == 201)
+}
+
+#[test]
+fn a_stranger_cannot_name_the_network_it_is_counted_by_ot_13() -> Result<()> {
+    for trusted in ["", "10.0.0.0/8"] {
+        let setup = Setup::default().set("limits.otp_sends_per_network", "1+1").set("http.trusted_proxies", trusted);
+        setup.run(async |server| {
+            assert!(ask_via(server, &["203.0.113.9"]).await?);
+            for hops in [&[][..], &["1.2.3.4"], &["a"], &["10.0.0.1"], &["2001:db8::1"], &["1.2.3.4", "5.6.7.8"]] {
+                assert!(!ask_via(server, hops).await?, "{hops:?}");
+            }
+            let seen = "audit_events where event = 'otp.requested' and address = '127.0.0.1'";
+            assert_eq!(count(server, seen).await?, 1);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_trusted_proxy_is_believed_hop_by_hop_ot_13() -> Result<()> {
+    let setup = Setup::default().set("limits.otp_sends_per_network", "1+1");
+    setup.set("http.trusted_proxies", "127.0.0.1/32, 10.0.0.0/8").run(async |server| {
+        let hops: [(&[&str], bool); 17] = [
+            (&["203.0.113.9"], true),
+            (&["203.0.113.9"], false),
+            (&["198.51.100.7, 203.0.113.9"], false),
+            (&["198.51.100.7", "203.0.113.9"], false),
+            (&["203.0.113.9, 10.1.2.3"], false),
+            (&["203.0.113.9", "10.1.2.3, 127.0.0.1"], false),
+            (&["::ffff:203.0.113.9"], false),
+            (&["198.51.100.7"], true),
+            // What cannot be read counts for the hop that sent it.
+            (&["a"], true),
+            (&[], false),
+            (&["192.0.2.1, b"], false),
+            (&["192.0.2.1:4711"], false),
+            (&["192.0.2.1"], true),
+            // An IPv6 customer is a /64.
+            (&["2001:db8:1:2:3:4:5:6"], true),
+            (&["2001:db8:1:2::1"], false),
+            (&["2001:db8:1:2:ffff::"], false),
+            (&["2001:db8:1:3::1"], true),
+        ];
+        for (hops, sent) in hops {
+            assert_eq!(ask_via(server, hops).await?, sent, "{hops:?}");
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,226 @@
+//! Codes under races made on purpose: many callers at once, several nodes, and a restart.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use futures_util::future::{join_all, try_join_all};
+use serde_json::json;
+use service_api::oauth::{OTP_GRANT, SERVICE_CLI, SERVICE_WEB};
+use service_testkit::{
+    answer::{Answer, Door},
+    mailbox::Mail,
+    process::Process,
+    server::{Setup, TestServer, otp_exchange, request_code, with_server},
+};
+
+use crate::otp::{ROOMY, ask, assert_refused, count, wrong};
+
+const CROWD: u32 = 100;
+
+fn with_status(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}
+
+#[test]
+fn a_crowd_of_wrong_codes_is_counted_to_five_ot_07() -> Result<()> {
+    with_server(async |server| {
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        let codes = (1..=CROWD).map(|step| wrong(&code, step)).collect::<Result<Vec<_>>>()?;
+        let answers = try_join_all(codes.iter().map(|code| server.exchange(&otp_id, code, "read"))).await?;
+        for answer in &answers {
+            assert_refused(answer, 400, "invalid_grant");
+        }
+        assert_eq!(server.sql("select attempts from otps").await?.as_deref(), Some("5"));
+        // The others were refused before anything was compared, or counted against the address.
+        assert_eq!(count(server, "audit_events where event = 'otp.failed'").await?, 5);
+        assert_eq!(server.sql("select max(cardinality(hits)) from recent_hits").await?.as_deref(), Some("5"));
+
+        assert_refused(&server.exchange(&otp_id, &code, "read").await?, 400, "invalid_grant");
+        assert_eq!(count(server, "grants").await? + count(server, "users").await?, 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_crowd_with_the_right_code_gets_in_once_ot_08() -> Result<()> {
+    with_server(async |server| {
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        let crowd = (0..CROWD).map(|_| server.exchange(&otp_id, &code, "read"));
+        let answers = try_join_all(crowd).await?;
+        assert_eq!(with_status(&answers, 200), 1);
+        for refused in answers.iter().filter(|answer| answer.status != 200) {
+            assert_refused(refused, 400, "invalid_grant");
+        }
+        assert_eq!((count(server, "grants").await?, count(server, "users").await?), (1, 1));
+        assert_eq!(count(server, "audit_events where event = 'sign_in.succeeded'").await?, 1);
+        assert_eq!(server.sql("select attempts from otps").await?.as_deref(), Some("1"));
+        Ok(())
+    })
+}
+
+#[test]
+fn the_right_code_among_a_crowd_of_wrong_ones_gets_in_once_or_not_ot_08() -> Result<()> {
+    with_server(async |server| {
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        let mut codes = (1..CROWD).map(|step| wrong(&code, step)).collect::<Result<Vec<_>>>()?;
+        codes.insert(3, code.clone());
+        codes.push(code.clone());
+        let answers = try_join_all(codes.iter().map(|code| server.exchange(&otp_id, code, "read"))).await?;
+        let opened = with_status(&answers, 200);
+        assert_eq!(opened + with_status(&answers, 400), answers.len());
+        assert!(opened <= 1);
+        assert_eq!(count(server, "grants").await?, i64::try_from(opened)?);
+        let tries: i64 = server.sql("select attempts from otps").await?.context("the code is gone")?.parse()?;
+        let failed = count(server, "audit_events where event = 'otp.failed'").await?;
+        assert_eq!(tries, failed + i64::try_from(opened)?);
+        assert!(tries <= 5);
+        Ok(())
+    })
+}
+
+#[test]
+fn two_first_sign_ins_at_once_make_one_account_ot_04_ot_08() -> Result<()> {
+    Setup::default().set("limits.otp_sends_per_address", ROOMY).run(async |server| {
+        for round in 0..10 {
+            let email = format!("person{round}@acme.test");
+            let mut exchanges = Vec::new();
+            for client_id in [SERVICE_WEB, SERVICE_CLI] {
+                let body = json!({ "email": email, "clientId": client_id });
+                let otp_id = server.door.post("/v1/otp-tokens", &body).await?.field("otpId").to_owned();
+                let code = server.mailbox.next_mail_to(&email).await?.code().context("the mail holds no code")?;
+                server.leaks.register("otp code", &code);
+                exchanges.push(json!({
+                    "grant_type": OTP_GRANT, "client_id": client_id, "otp_id": otp_id, "code": code
+                }));
+            }
+            let answers = try_join_all(exchanges.iter().map(|body| server.door.post("/oauth/token", body))).await?;
+            assert_eq!(with_status(&answers, 200), 2);
+            assert_eq!((count(server, "users").await?, count(server, "emails").await?), (round + 1, round + 1));
+            let of_one = "(select 1 from grants group by user_id having count(*) = 2) twice";
+            assert_eq!(count(server, of_one).await?, round + 1);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_crowd_that_asks_for_one_address_gets_one_code_ot_11_ot_12() -> Result<()> {
+    with_server(async |server| {
+        let answers = try_join_all((0..50).map(|_| ask(server, "ann@acme.test"))).await?;
+        assert_eq!((with_status(&answers, 201), with_status(&answers, 429)), (1, 49));
+        assert_eq!(
+            (count(server, "otps").await?, server.mailbox.next_mail_to("ann@acme.test").await.is_ok()),
+            (1, true)
+        );
+        assert_eq!(count(server, "audit_events where event = 'otp.requested'").await?, 1);
+        Ok(())
+    })
+}
+
+/// Nodes that are processes of their own, on the database of the test.
+struct Nodes<'a> {
+    server: &'a TestServer,
+    running: Vec<Process>,
+}
+
+impl<'a> Nodes<'a> {
+    fn start(server: &'a TestServer) -> Result<Self> {
+        let running = (0..3).map(|_| start_node(server)).collect::<Result<_>>()?;
+        Ok(Self { server, running })
+    }
+
+    /// One node crashes, and another takes its place.
+    fn replace_one(&mut self) -> Result<()> {
+        self.running[0].kill()?;
+        self.assert_clean();
+        self.running[0] = start_node(self.server)?;
+        Ok(())
+    }
+
+    fn restart_all(&mut self) -> Result<()> {
+        for _ in 0..self.running.len() {
+            self.replace_one()?;
+            self.running.rotate_left(1);
+        }
+        Ok(())
+    }
+
+    /// So many requests, all at once, to one node after another.
+    async fn fire(&self, times: usize, path: &str, body: impl Fn(usize) -> serde_json::Value) -> Result<Vec<Answer>> {
+        let doors: Vec<&Door> = self.running.iter().map(|node| &node.door).collect();
+        let requests = (0..times).map(|n| {
+            let (door, body) = (doors[n % doors.len()], body(n));
+            async move { door.post(path, &body).await }
+        });
+        join_all(requests).await.into_iter().collect()
+    }
+
+    fn assert_clean(&self) {
+        for code in self.server.mailbox.mails().iter().filter_map(Mail::code) {
+            self.server.leaks.register("otp code", &code);
+        }
+        for node in &self.running {
+            self.server.leaks.assert_clean("a node's log", &node.log());
+            self.server.leaks.assert_clean("a node's refusals", &node.door.refusals());
+        }
+    }
+}
+
+fn start_node(server: &TestServer) -> Result<Process> {
+    Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, &server.leaks)
+}
+
+#[test]
+fn three_nodes_and_a_restart_send_no_code_too_many_ot_12() -> Result<()> {
+    let setup = Setup::default().on_system_clock().set("limits.otp_sends_per_address", "3/3600");
+    setup.set("limits.otp_sends_per_network", "8+1").run(async |server| {
+        let mut nodes = Nodes::start(server)?;
+        let ann = |_| json!({ "email": "ann@acme.test" });
+        let answers = nodes.fire(30, "/v1/otp-tokens", ann).await?;
+        assert_eq!((with_status(&answers, 201), with_status(&answers, 429)), (3, 27));
+
+        let others = |n| json!({ "email": format!("person{n}@acme.test") });
+        let answers = nodes.fire(30, "/v1/otp-tokens", others).await?;
+        assert_eq!((with_status(&answers, 201), with_status(&answers, 429)), (5, 25));
+
+        nodes.replace_one()?;
+        let answers = nodes.fire(9, "/v1/otp-tokens", ann).await?;
+        assert_eq!(with_status(&answers, 429), 9);
+        nodes.restart_all()?;
+        for refused in nodes.fire(9, "/v1/otp-tokens", others).await? {
+            assert_refused(&refused, 429, "rate_limited");
+        }
+        assert_eq!(count(server, "audit_events where event = 'otp.requested'").await?, 8);
+        nodes.assert_clean();
+        Ok(())
+    })
+}
+
+#[test]
+fn three_nodes_and_a_restart_take_no_wrong_code_too_many_ot_07_ot_12() -> Result<()> {
+    let setup = Setup::default().on_system_clock().set("limits.otp_sends_per_address", ROOMY);
+    setup.set("limits.otp_failures_per_address", "7/3600").run(async |server| {
+        let mut nodes = Nodes::start(server)?;
+        let mut taken = Vec::new();
+        // Five tries of the first code, two of the second, none of the third.
+        for restart in [Nodes::replace_one, Nodes::replace_one, Nodes::restart_all] {
+            let (otp_id, code) =
+                request_code(&nodes.running[1].door, &server.mailbox, &server.leaks, "ann@acme.test").await?;
+            let codes = (1..=12).map(|step| wrong(&code, step)).collect::<Result<Vec<_>>>()?;
+            let answers = nodes.fire(12, "/oauth/token", |n| otp_exchange(&otp_id, &codes[n], "read")).await?;
+            assert_eq!(with_status(&answers, 400) + with_status(&answers, 429), 12);
+            taken.push(count(server, "audit_events where event = 'otp.failed'").await?);
+            restart(&mut nodes)?;
+        }
+        assert_eq!(taken, [5, 7, 7]);
+
+        let (otp_id, code) =
+            request_code(&nodes.running[0].door, &server.mailbox, &server.leaks, "ann@acme.test").await?;
+        for refused in nodes.fire(3, "/oauth/token", |_| otp_exchange(&otp_id, &code, "read")).await? {
+            assert_refused(&refused, 429, "rate_limited");
+        }
+        assert_eq!(count(server, "grants").await?, 0);
+        nodes.assert_clean();
+        Ok(())
+    })
+}
