@@ -28,6 +28,7 @@ pub struct Metrics {
     pub database_connections: Gauge,
     pub database_connections_free: Gauge,
     pub room: Gauge,
+    pub bodies_room: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -57,6 +58,7 @@ impl Default for Metrics {
             database_connections: Gauge::default(),
             database_connections_free: Gauge::default(),
             room: Gauge::default(),
+            bodies_room: Gauge::default(),
         };
         registry.register("requests", "Requests answered, by route and status", metrics.requests.clone());
         registry.register("request_seconds", "Time from a request's head to its answer", metrics.seconds.clone());
@@ -66,6 +68,7 @@ impl Default for Metrics {
         registry.register("database_connections", "Connections held", metrics.database_connections.clone());
         registry.register("database_connections_free", "Of these, idle", metrics.database_connections_free.clone());
         registry.register("requests_room", "Requests that could be taken on now", metrics.room.clone());
+        registry.register("bodies_room", "Bodies that could be awaited now", metrics.bodies_room.clone());
         metrics.registry = registry;
         metrics
     }

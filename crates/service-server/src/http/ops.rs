@@ -26,5 +26,6 @@ async fn metrics(State(app): State<App>) -> String {
     app.metrics.database_connections.set(count(connections));
     app.metrics.database_connections_free.set(count(free));
     app.metrics.room.set(count(app.in_flight.available_permits()));
+    app.metrics.bodies_room.set(count(app.arriving.available_permits()));
     app.metrics.render()
 }

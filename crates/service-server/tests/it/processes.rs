@@ -68,7 +68,7 @@ async fn begin_request(node: &Process) -> Result<TcpStream> {
     let head = "POST /v1/login-options HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{{", QUESTION.len()).as_bytes()).await?;
     let worked_on = async {
-        while !node.ops.get("/metrics", None).await?.text.contains("service_requests_room 511\n") {}
+        while !node.ops.get("/metrics", None).await?.text.contains("service_bodies_room 4095\n") {}
         anyhow::Ok(())
     };
     timeout(SOON, worked_on).await.context("the request did not begin")??;
