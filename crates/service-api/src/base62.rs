@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_extremes_survive_a_round_trip() {
-        for bytes in [[0_u8; 32], [0xff; 32], std::array::from_fn(|place| place as u8)] {
+        for bytes in [[0_u8; 32], [0xff; 32], std::array::from_fn(|place| u8::try_from(place * 7 % 256).unwrap())] {
             let text = encode(&bytes);
             assert_eq!(text.len(), 43);
             assert_eq!(decode(&text), Some(bytes));

@@ -19,7 +19,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show whom the token in SERVICE_TOKEN speaks for
+    /// Show whom the token in `SERVICE_TOKEN` speaks for
     Whoami,
 }
 

@@ -64,26 +64,26 @@ mod tests {
         }
     }
 
-    fn check(client: Option<Client>, sent_secret: bool, grant_type: GrantType, expected: Result<(), Refusal>) {
-        assert_eq!(judge(client.as_ref(), sent_secret, grant_type).map(|_| ()), expected);
+    fn check(client: Option<&Client>, sent_secret: bool, grant_type: GrantType, expected: Result<(), Refusal>) {
+        assert_eq!(judge(client, sent_secret, grant_type).map(|_| ()), expected);
     }
 
     #[test]
     fn only_first_party_clients_sign_people_in_by_code() {
-        check(Some(client()), false, GrantType::Otp, Ok(()));
-        check(Some(Client { first_party: false, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisGrant));
-        check(Some(Client { may_use_otp: false, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisGrant));
+        check(Some(&client()), false, GrantType::Otp, Ok(()));
+        check(Some(&Client { first_party: false, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisGrant));
+        check(Some(&Client { may_use_otp: false, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisGrant));
     }
 
     #[test]
     fn unknown_disabled_and_disguised_clients_are_refused() {
         check(None, false, GrantType::Otp, Err(Refusal::NotThisClient));
-        check(Some(Client { disabled: true, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisClient));
-        check(Some(client()), true, GrantType::Otp, Err(Refusal::NotThisClient));
+        check(Some(&Client { disabled: true, ..client() }), false, GrantType::Otp, Err(Refusal::NotThisClient));
+        check(Some(&client()), true, GrantType::Otp, Err(Refusal::NotThisClient));
     }
 
     #[test]
     fn no_public_client_has_credentials_of_its_own() {
-        check(Some(client()), false, GrantType::ClientCredentials, Err(Refusal::NotThisGrant));
+        check(Some(&client()), false, GrantType::ClientCredentials, Err(Refusal::NotThisGrant));
     }
 }

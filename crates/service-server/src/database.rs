@@ -157,7 +157,7 @@ impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(reported) = error.as_db_error() else {
             return if error.is_closed()
-                || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
+                || std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
             {
                 Self::Unavailable("the connection broke".into())
             } else {

@@ -78,7 +78,9 @@ async fn execute(command: &Command, sources: &Sources) -> anyhow::Result<()> {
         Command::Run => run(config).await?,
         Command::Migrate => {
             let applied = migrations::migrate(&config.database).await?;
-            applied.iter().for_each(|name| say(&format!("applied {name}")));
+            for name in &applied {
+                say(&format!("applied {name}"));
+            }
             say("The schema is up to date.");
         }
         Command::Keys(command) => keys(command, &App::new(config, Clock::System)?).await?,
@@ -120,7 +122,7 @@ async fn keys(command: &Keys, app: &App) -> anyhow::Result<()> {
         }
         Keys::Retire { kid } => match rotate_signing_keys::retire(app, kid).await? {
             Ok(()) => {
-                say(&format!("Retired {kid}. Nodes refuse what it signed within {:?}.", app.config.keys.refresh_every))
+                say(&format!("Retired {kid}. Nodes refuse what it signed within {:?}.", app.config.keys.refresh_every));
             }
             Err(NotRetired::Unknown) => {
                 anyhow::bail!("there is no key {kid} that is not retired yet; see `serviced keys list`")

@@ -63,7 +63,7 @@ fn pgbench(bench: &Bench, script: &std::path::Path) -> Result<f64> {
     line.split_whitespace().nth(2).context("pgbench said no figure")?.parse().context("pgbench said no figure")
 }
 
-/// The transaction of flows/request_otp.rs, with values that pgbench can make.
+/// The transaction of `flows/request_otp.rs`, with values that pgbench can make.
 fn script_text() -> Result<String> {
     let now = "now()";
     let address = "('user' || (:who)::bigint || '@bare.test')";

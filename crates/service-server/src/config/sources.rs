@@ -47,7 +47,7 @@ impl Sources {
                 });
             match known {
                 Some((setting, in_file)) => {
-                    sources.give(setting, &value, &format!("environment variable {name}"), in_file)
+                    sources.give(setting, &value, &format!("environment variable {name}"), in_file);
                 }
                 None if name == "SERVICED_CONFIG" => {}
                 None => sources.complain(format!(

@@ -100,6 +100,7 @@ impl From<Unreadable> for ApiError {
 }
 
 /// A refused bearer token; the challenge says where to get a better one (RFC 6750, RFC 9728).
+#[must_use]
 pub fn bearer(refusal: bearer::Refusal, base_url: &str) -> ApiError {
     let metadata = format!("resource_metadata=\"{base_url}/.well-known/oauth-protected-resource\"");
     let challenge = |error: ApiError, text: &str| error.with(header::WWW_AUTHENTICATE, format!("Bearer {text}"));

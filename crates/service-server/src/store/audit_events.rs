@@ -1,6 +1,6 @@
 //! Table `audit_events`: what happened, written in the transaction in which it happened.
 
-use service_api::ids::{EventId, Id as _, UserId, WorkspaceId};
+use service_api::ids::{EventId, Id, UserId, WorkspaceId};
 use service_rules::Timestamp;
 
 use crate::database::{Connection, Error};
@@ -28,9 +28,9 @@ pub async fn insert(db: &Connection, event: &Event<'_>) -> Result<(), Error> {
             &event.id.uuid(),
             &event.at,
             &event.event,
-            &event.user_id.map(|id| id.uuid()),
+            &event.user_id.map(Id::uuid),
             &event.client_id,
-            &event.workspace_id.map(|id| id.uuid()),
+            &event.workspace_id.map(Id::uuid),
             &event.subject,
             &event.address,
             &event.request_id,

@@ -1,7 +1,7 @@
 //! Table `grants`: one row per sign-in.
 
 use service_api::{
-    ids::{GrantId, Id as _, UserId, WorkspaceId},
+    ids::{GrantId, Id, UserId, WorkspaceId},
     scope::Scopes,
 };
 use service_rules::Timestamp;
@@ -35,7 +35,7 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
             &grant.user_id.uuid(),
             &grant.client_id,
             &grant.scopes.to_string(),
-            &grant.workspace_id.map(|id| id.uuid()),
+            &grant.workspace_id.map(Id::uuid),
             &grant.audience,
             &grant.salt.as_slice(),
             &FIRST_GENERATION,

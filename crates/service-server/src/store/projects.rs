@@ -1,7 +1,7 @@
 //! Table `projects`.
 
 use service_api::{
-    ids::{Id as _, ProjectId, UserId, WorkspaceId},
+    ids::{Id, ProjectId, UserId, WorkspaceId},
     projects::Project,
     workspaces::ContentScope,
 };
@@ -46,7 +46,7 @@ pub async fn list_by_space(
     limit: i64,
 ) -> Result<Vec<Project>, Error> {
     let (space_id, _) = key(place, user_id);
-    let after = after.map_or(Uuid::nil(), |id| id.uuid());
+    let after = after.map_or(Uuid::nil(), Id::uuid);
     let rows = db
         .query(
             r"select space_id, id, in_workspace, name, created_at, updated_at

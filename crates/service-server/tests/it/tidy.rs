@@ -52,7 +52,10 @@ fn sql_lives_in_the_store_and_does_not_know_the_time() {
 #[test]
 fn every_file_says_what_it_is_for_and_fits_in_the_head() {
     let paragraph = "see ARCHITECTURE.md, Every file says what it is for and fits in the head";
-    for (path, text) in sources("").into_iter().filter(|(path, _)| path.ends_with(".rs")) {
+    for (path, text) in sources("")
+        .into_iter()
+        .filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "rs"))
+    {
         assert!(text.starts_with("//!"), "{path} has no opening //! line: {paragraph}");
         let lines = text.lines().count();
         assert!(lines <= 300, "{path} has {lines} lines: {paragraph}");
@@ -118,8 +121,7 @@ fn read(folder: &Path) -> Vec<(String, String)> {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 folders.push(path);
             } else if let Ok(text) = fs::read_to_string(&path) {
