@@ -8,11 +8,15 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    clock::Clock, config::Config, database::Database, signing_keys::SigningKeys, telemetry::Metrics, vault::Vault,
+    clock::Clock,
+    config::Config,
+    database::Database,
+    signing_keys::{SigningKeys, Table},
+    telemetry::Metrics,
+    vault::Vault,
+    verified_tokens::VerifiedTokens,
 };
 
-/// Access tokens whose signature has been checked are remembered by digest, up to so many.
-const REMEMBERED_TOKENS: usize = 32_768;
 /// Bodies that may arrive at once, for each request that may be worked on at once.
 const ARRIVING_PER_ROOM: usize = 8;
 const REMEMBERED_USERS: usize = 32_768;
@@ -27,8 +31,7 @@ pub struct Shared {
     pub database: Database,
     pub vault: Vault,
     pub signing_keys: SigningKeys,
-    /// Tokens by the SHA-256 of their whole text. What a token opens is never remembered, only that it is genuine.
-    pub verified_tokens: Cache<[u8; 32], Arc<crate::flows::authenticate::Verified>>,
+    pub verified_tokens: VerifiedTokens,
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
@@ -50,7 +53,7 @@ impl App {
             database: Database::new(&config.database)?,
             vault: Vault::new(&config.root_keys)?,
             signing_keys: SigningKeys::default(),
-            verified_tokens: Cache::new(REMEMBERED_TOKENS),
+            verified_tokens: VerifiedTokens::default(),
             user_emails: Cache::new(REMEMBERED_USERS),
             metrics: Metrics::default(),
             mail_waiting: Notify::new(),
@@ -61,6 +64,18 @@ impl App {
             config,
             clock,
         })))
+    }
+}
+
+impl Shared {
+    /// Where the signing keys are kept.
+    #[must_use]
+    pub fn key_table(&self) -> Table<'_> {
+        Table { database: &self.database, vault: &self.vault, now: self.clock.now() }
+    }
+
+    pub async fn reload_signing_keys(&self) -> anyhow::Result<()> {
+        self.signing_keys.reload(&self.key_table()).await
     }
 }
 

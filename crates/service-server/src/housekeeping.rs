@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::App,
     flows::rotate_signing_keys,
-    signing_keys,
     store::{self, Batch},
 };
 
@@ -24,7 +23,7 @@ pub async fn follow_signing_keys(app: App, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(app.config.keys.refresh_every) => {}
         }
-        if let Err(error) = signing_keys::reload(&app).await {
+        if let Err(error) = app.reload_signing_keys().await {
             tracing::warn!(error = format!("{error:#}"), "Could not renew the signing keys");
         }
     }

@@ -19,3 +19,4 @@ pub mod signing_keys;
 pub mod store;
 pub mod telemetry;
 pub mod vault;
+pub mod verified_tokens;

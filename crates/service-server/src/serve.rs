@@ -14,7 +14,7 @@ use crate::{
     flows::rotate_signing_keys,
     housekeeping,
     http::{connection, ops, router},
-    mailer, migrations, signing_keys,
+    mailer, migrations,
 };
 
 /// A server that runs; it goes on until [`Server::stop`].
@@ -32,7 +32,7 @@ impl Server {
         let app = App::new(config, clock)?;
         let transport = mailer::transport(&app.config.mail)?;
         rotate_signing_keys::rotate_if_due(&app).await.context("cannot make a signing key")?;
-        signing_keys::reload(&app).await.context("cannot read the signing keys")?;
+        app.reload_signing_keys().await.context("cannot read the signing keys")?;
         anyhow::ensure!(
             app.signing_keys.can_sign(),
             "no signing key opens: secrets.root_keys lacks the key that sealed them"

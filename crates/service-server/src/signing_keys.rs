@@ -27,7 +27,11 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{app::App, database, mint, store, vault::Vault};
+use crate::{
+    database::{self, Database},
+    mint, store,
+    vault::Vault,
+};
 
 const BETWEEN_READS: Duration = Duration::from_millis(200);
 const REMEMBERED_UNKNOWN_KEYS: usize = 4_096;
@@ -42,6 +46,13 @@ pub struct SigningKeys {
     unknown: Cache<String, ()>,
     /// Places for requests that wait for the table.
     waiting: Semaphore,
+}
+
+/// Where the keys are kept, what opens them, and the time.
+pub struct Table<'a> {
+    pub database: &'a Database,
+    pub vault: &'a Vault,
+    pub now: Timestamp,
 }
 
 /// The table as it was at one moment.
@@ -116,7 +127,7 @@ impl SigningKeys {
     }
 
     /// Whether the token was signed by one of our keys.
-    pub async fn verify(&self, app: &App, jwt: &UnverifiedJwt<'_>) -> anyhow::Result<bool> {
+    pub async fn verify(&self, jwt: &UnverifiedJwt<'_>, table: &Table<'_>) -> anyhow::Result<bool> {
         if let Some(genuine) = self.verify_with_known_key(jwt)? {
             return Ok(genuine);
         }
@@ -124,7 +135,7 @@ impl SigningKeys {
             return Ok(false);
         }
         let _place = self.waiting.try_acquire().map_err(|_| unavailable("too many unknown keys are asked for"))?;
-        read_again(app).await?;
+        self.read_again(table).await?;
         let genuine = self.verify_with_known_key(jwt)?;
         if genuine.is_none() {
             self.unknown.insert(jwt.key_id().to_owned(), ());
@@ -151,42 +162,41 @@ impl SigningKeys {
         self.ring().iter().any(|key| key.private.is_some())
     }
 
+    /// Reads the table now.
+    pub async fn reload(&self, table: &Table<'_>) -> anyhow::Result<()> {
+        let mut read_at = self.read_at.lock().await;
+        self.read(table, &mut read_at).await
+    }
+
+    /// Reads the table for a request that cannot go on without: at most every [`BETWEEN_READS`], for all together.
+    async fn read_again(&self, table: &Table<'_>) -> anyhow::Result<()> {
+        let asked_at = Instant::now();
+        let mut read_at = self.read_at.lock().await;
+        if read_at.is_some_and(|at| at > asked_at) {
+            return Ok(());
+        }
+        if let Some(at) = *read_at {
+            tokio::time::sleep_until(at + BETWEEN_READS).await;
+        }
+        self.read(table, &mut read_at).await
+    }
+
+    /// The moment that counts is when the read began: what was written later, it may not have seen.
+    async fn read(&self, table: &Table<'_>, read_at: &mut Option<Instant>) -> anyhow::Result<()> {
+        let began = Instant::now();
+        // Also if it fails: those who wait do not all try in turn.
+        *read_at = Some(began);
+        let stored = store::signing_keys::list(&table.database.connect().await?).await?;
+        let live = stored.into_iter().filter(|key| key.schedule.retired_at.is_none_or(|at| at > table.now));
+        let keys = live.filter_map(|key| unseal(table.vault, key)).collect();
+        let ring = Ring { keys, seen_at: Some(began) };
+        *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+        Ok(())
+    }
+
     fn ring(&self) -> Arc<Ring> {
         self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-/// Reads the table now, in the background of everybody else.
-pub async fn reload(app: &App) -> anyhow::Result<()> {
-    let mut read_at = app.signing_keys.read_at.lock().await;
-    read(app, &mut read_at).await
-}
-
-/// Reads the table for a request that cannot go on without: at most every [`BETWEEN_READS`], for all of them together.
-async fn read_again(app: &App) -> anyhow::Result<()> {
-    let asked_at = Instant::now();
-    let mut read_at = app.signing_keys.read_at.lock().await;
-    if read_at.is_some_and(|at| at > asked_at) {
-        return Ok(());
-    }
-    if let Some(at) = *read_at {
-        tokio::time::sleep_until(at + BETWEEN_READS).await;
-    }
-    read(app, &mut read_at).await
-}
-
-/// The moment that counts is when the read began: what was written later, it may not have seen.
-async fn read(app: &App, read_at: &mut Option<Instant>) -> anyhow::Result<()> {
-    let began = Instant::now();
-    // Also if it fails: those who wait do not all try in turn.
-    *read_at = Some(began);
-    let now = app.clock.now();
-    let stored = store::signing_keys::list(&app.database.connect().await?).await?;
-    let live = stored.into_iter().filter(|key| key.schedule.retired_at.is_none_or(|at| at > now));
-    let keys = live.filter_map(|key| unseal(&app.vault, key)).collect();
-    let ring = Ring { keys, seen_at: Some(began) };
-    *app.signing_keys.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
-    Ok(())
 }
 
 /// One row that cannot be used does not keep the others from being used; it is loud, though.

@@ -142,7 +142,11 @@ impl Config {
             keys: Keys {
                 rotate_every: from.days("keys.rotate_every_days"),
                 publish_lead: from.seconds("keys.publish_lead_seconds"),
-                refresh_every: from.seconds("keys.refresh_every_seconds"),
+                refresh_every: from.checked(
+                    "keys.refresh_every_seconds",
+                    "more than 0 and less than 30 seconds",
+                    frequent,
+                ),
             },
             log: Log {
                 json: from.checked("log.format", "json or text", |text| match text {
@@ -202,6 +206,12 @@ fn is_local(host: &str) -> bool {
 /// Shorter than PostgreSQL's own timeout, which at a commit would report success for what is not replicated yet.
 fn short(text: &str) -> Option<Duration> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < 5.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Often enough that a node never takes its own keys for stale.
+fn frequent(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < 30.0)?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 

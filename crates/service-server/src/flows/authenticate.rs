@@ -7,21 +7,14 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use service_api::scope::Scope;
 use service_rules::bearer::{self, Claims, Refusal, UnverifiedJwt};
 
-use crate::{app::App, failure::Failure};
-
-/// A token whose signature is genuine.
-pub struct Verified {
-    pub claims: Claims,
-    pub key_id: String,
-}
+use crate::{app::App, failure::Failure, verified_tokens::Verified};
 
 pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<Verified>, Failure<Refusal>> {
     let now = app.clock.now();
-    let verified = match app.verified_tokens.get(&digest(token)) {
+    let verified = match app.verified_tokens.get(token) {
         Some(verified) => verified,
         None => verify(app, token).await?,
     };
@@ -34,18 +27,12 @@ pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<V
 
 async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal>> {
     let jwt = UnverifiedJwt::read(token).map_err(Failure::Refused)?;
-    let genuine = app.signing_keys.verify(app, &jwt).await?;
+    let genuine = app.signing_keys.verify(&jwt, &app.key_table()).await?;
     if !genuine {
         return Err(Failure::Refused(Refusal::Invalid));
     }
     let claims = Claims::read(jwt.payload()).map_err(Failure::Refused)?;
     let verified = Arc::new(Verified { claims, key_id: jwt.key_id().to_owned() });
-    app.verified_tokens.insert(digest(token), verified.clone());
+    app.verified_tokens.insert(token, verified.clone());
     Ok(verified)
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    bytes
 }

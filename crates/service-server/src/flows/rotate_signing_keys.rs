@@ -35,7 +35,7 @@ pub async fn rotate(app: &App) -> anyhow::Result<String> {
     store::signing_keys::lock(&db).await?;
     let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
     db.commit().await?;
-    signing_keys::reload(app).await?;
+    app.reload_signing_keys().await?;
     Ok(kid)
 }
 
@@ -53,7 +53,7 @@ pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
     }
     let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
     db.commit().await?;
-    signing_keys::reload(app).await?;
+    app.reload_signing_keys().await?;
     Ok(Some(kid))
 }
 
@@ -85,7 +85,7 @@ pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetire
     }
     store::audit_events::insert(&db, &event("key.retired", kid, now)?).await?;
     db.commit().await?;
-    signing_keys::reload(app).await?;
+    app.reload_signing_keys().await?;
     Ok(Ok(()))
 }
 

@@ -15,8 +15,9 @@ use service_rules::bearer::{self, Claims, Refusal};
 use crate::{
     app::App,
     failure::Failure,
-    flows::{self, authenticate::Verified},
+    flows,
     http::error::{self, ApiError},
+    verified_tokens::Verified,
 };
 
 pub struct Caller<S> {

@@ -16,7 +16,7 @@ use crate::{
 
 /// No look at the keys in the background, so that each one in PostgreSQL's log is a request's.
 fn without_background() -> Setup {
-    Setup::default().set("keys.refresh_every_seconds", "3600")
+    Setup::default().set("keys.refresh_every_seconds", "29")
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! Access tokens whose signature has been checked, so that it need not be checked again.
+//!
+//! Only that a token is genuine is remembered. What it opens, and whether it still does, is judged every time.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use quick_cache::sync::Cache;
+use service_rules::bearer::Claims;
+
+const REMEMBERED: usize = 32_768;
+
+/// A token whose signature is genuine.
+pub struct Verified {
+    pub claims: Claims,
+    pub key_id: String,
+}
+
+/// Tokens by the SHA-256 of their whole text, the least used forgotten first.
+pub struct VerifiedTokens(Cache<[u8; 32], Arc<Verified>>);
+
+impl Default for VerifiedTokens {
+    fn default() -> Self {
+        Self(Cache::new(REMEMBERED))
+    }
+}
+
+impl VerifiedTokens {
+    #[must_use]
+    pub fn get(&self, token: &str) -> Option<Arc<Verified>> {
+        self.0.get(&digest(token))
+    }
+
+    pub fn insert(&self, token: &str, verified: Arc<Verified>) {
+        self.0.insert(digest(token), verified);
+    }
+}
+
+fn digest(token: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    bytes
+}
