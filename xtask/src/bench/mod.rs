@@ -42,6 +42,8 @@ pub(crate) struct Bench {
     pub(crate) mailbox: Mailbox,
     pub(crate) leaks: Leaks,
     pub(crate) server: Process,
+    /// The same with a line in the log for every request, which somebody has to read.
+    pub(crate) logging: Process,
     pub(crate) connections: u64,
     pub(crate) round: Duration,
     pub(crate) rounds: usize,
@@ -79,9 +81,10 @@ fn again_in_release() -> Result<()> {
 async fn measure(options: &Options) -> Result<()> {
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
-    for measured in [whoami::measure(&bench).await?, otp_creation::measure(&bench).await?] {
+    for measured in whoami::measure(&bench).await? {
         report(&measured, options.json);
     }
+    report(&otp_creation::measure(&bench).await?, options.json);
     say_error(&format!("Load of the machine after: {}", load()));
     Ok(())
 }
@@ -98,9 +101,11 @@ impl Bench {
         settings.set("http.trusted_proxies", "127.0.0.1/32");
         settings.set("database.connections", "32");
         let leaks = Leaks::default();
+        let logging = Process::start(&binary, &settings, &leaks)?;
+        settings.set("log.filter", "warn,serviced=info");
         let server = Process::start(&binary, &settings, &leaks)?;
         let (round, rounds) = if options.quick { (Duration::from_millis(500), 1) } else { (Duration::from_secs(4), 5) };
-        Ok(Self { cluster, database, mailbox, leaks, server, connections: options.connections, round, rounds })
+        Ok(Self { cluster, database, mailbox, leaks, server, logging, connections: options.connections, round, rounds })
     }
 }
 

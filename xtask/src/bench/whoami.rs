@@ -4,26 +4,32 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use service_testkit::{
+    answer::Door,
     load,
     server::{otp_exchange, signed_in},
 };
 
 use super::{Bench, Measured, bare::Bare};
 
-pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
+pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     let token = sign_in(bench).await?;
     let answer = bench.server.door.get("/v1/whoami", Some(&token)).await?;
     ensure!(answer.status == 200, "whoami does not work");
     let bare = Bare::start(&answer.text)?;
-    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let address = |door: &Door| -> Result<SocketAddr> { Ok(door.url.trim_start_matches("http://").parse()?) };
+    let (ours, logging) = (address(&bench.server.door)?, address(&bench.logging.door)?);
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
 
-    let mut measured = Measured { name: "whoami", ours: Vec::new(), bare: Vec::new() };
+    let mut plain = Measured { name: "whoami", ours: Vec::new(), bare: Vec::new() };
+    let mut logged = Measured { name: "whoami_logged", ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
-        measured.bare.push(run(bench, bare.address, &request).await?);
-        measured.ours.push(run(bench, ours, &request).await?);
+        let without = run(bench, bare.address, &request).await?;
+        plain.bare.push(without);
+        plain.ours.push(run(bench, ours, &request).await?);
+        logged.bare.push(without);
+        logged.ours.push(run(bench, logging, &request).await?);
     }
-    Ok(measured)
+    Ok([plain, logged])
 }
 
 async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Result<f64> {

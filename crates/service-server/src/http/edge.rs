@@ -87,12 +87,7 @@ fn finish(mut response: Response, id: &str) -> Response {
         if let Some(cause) = error.cause() {
             tracing::error!(cause, request.id = id, "Request failed");
         }
-        let sent = std::mem::take(response.headers_mut());
         response = error.render(id);
-        // What the router knows and the error does not: which methods an address takes.
-        if let Some(allow) = sent.get(header::ALLOW) {
-            response.headers_mut().insert(header::ALLOW, allow.clone());
-        }
     }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(id) {
