@@ -17,7 +17,11 @@ use lettre::{
     },
 };
 use serde::{Deserialize, Serialize};
-use service_api::{ids::MailId, token::OtpCode};
+use service_api::{
+    ids::MailId,
+    oauth::{SERVICE_CLI, SERVICE_WEB},
+    token::OtpCode,
+};
 use service_rules::{Timestamp, lifetimes, signing::later};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
@@ -42,7 +46,14 @@ type Transport = AsyncSmtpTransport<Tokio1Executor>;
 /// What is written to people. It holds secrets, so it has no `Debug` and rests only sealed.
 #[derive(Serialize, Deserialize)]
 pub enum Letter {
-    SignInCode { to: String, code: OtpCode, asked_at: Timestamp, asked_from: String },
+    SignInCode {
+        to: String,
+        code: OtpCode,
+        /// The id of the client that asked; empty if it did not say.
+        client_id: String,
+        asked_at: Timestamp,
+        asked_from: String,
+    },
 }
 
 #[derive(Template)]
@@ -57,6 +68,7 @@ struct SignInCodeHtml<'a>(&'a SignInCode<'a>);
 struct SignInCode<'a> {
     code: &'a str,
     minutes: i64,
+    client: &'a str,
     asked_at: String,
     asked_from: &'a str,
     base_url: &'a str,
@@ -73,11 +85,12 @@ impl Letter {
     }
 
     fn write(&self, id: MailId, from: &str, base_url: &str) -> anyhow::Result<Message> {
-        let Self::SignInCode { to, code, asked_at, asked_from } = self;
+        let Self::SignInCode { to, code, client_id, asked_at, asked_from } = self;
+        let client = spoken(client_id);
         let (first, second) = code.expose().split_at(code.expose().len() / 2);
         let code = &Zeroizing::new(format!("{first} {second}"));
         let asked_at = asked_at.strftime("%-d %B %Y, %H:%M UTC").to_string();
-        let says = SignInCode { code, minutes: lifetimes::OTP / 60, asked_at, asked_from, base_url };
+        let says = SignInCode { code, minutes: lifetimes::OTP / 60, client, asked_at, asked_from, base_url };
         let (text, html) = (SignInCodeText(&says).render()?, SignInCodeHtml(&says).render()?);
         let from: Mailbox = from.parse()?;
         Ok(Message::builder()
@@ -88,6 +101,15 @@ impl Letter {
             .subject("Your sign-in code")
             .header(AutoSubmitted)
             .multipart(MultiPart::alternative_plain_html(text, html))?)
+    }
+}
+
+/// What people call a client: words of ours, never a name that somebody else could have chosen.
+fn spoken(client_id: &str) -> &'static str {
+    match client_id {
+        SERVICE_WEB => "The web app",
+        SERVICE_CLI => "The command line",
+        _ => "Somebody",
     }
 }
 

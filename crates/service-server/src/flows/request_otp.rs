@@ -91,6 +91,7 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let letter = Letter::SignInCode {
         to: address.as_str().to_owned(),
         code,
+        client_id: client_id.to_owned(),
         asked_at: now,
         asked_from: asker.address.to_string(),
     };

@@ -240,3 +240,16 @@ fn a_mail_server_that_is_down_or_stalls_holds_nobody_up_ot_01_ml_05() -> Result<
         until(server, OUTBOX_IS_EMPTY).await
     })
 }
+
+#[test]
+fn the_mail_names_the_client_that_asked_ml_02() -> Result<()> {
+    with_server(async |server| {
+        let body = serde_json::json!({ "email": "ann@acme.test", "clientId": "service-web" });
+        assert_eq!(server.door.post("/v1/otp-tokens", &body).await?.status, 201);
+        let mail = next_mail(server, "ann@acme.test").await?;
+        for part in [&mail.text, &mail.html] {
+            assert!(part.contains("The web app asked for it on"), "the client is not named");
+        }
+        Ok(())
+    })
+}

@@ -25,6 +25,7 @@ mod otp_addresses;
 mod otp_alike;
 mod otp_grant;
 mod otp_limits;
+mod otp_networks;
 mod otp_races;
 mod outages;
 mod processes;
