@@ -3,9 +3,17 @@
 //! Unlike the clock it cannot be replaced: no behaviour depends on which bits come, and a seam here would be a way to
 //! hand out guessable secrets.
 
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU32, Ordering},
+};
+
 use anyhow::{Context as _, anyhow};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
-use service_api::{ids::Id, token::OtpCode};
+use service_api::{
+    ids::{Id, RequestId},
+    token::OtpCode,
+};
 use service_rules::{Timestamp, otp};
 use uuid::Builder;
 use zeroize::Zeroizing;
@@ -22,6 +30,17 @@ pub fn bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
 pub fn id<I: Id>(now: Timestamp) -> anyhow::Result<I> {
     let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
     Ok(Builder::from_unix_timestamp_millis(millis, &bytes()?).into_uuid().into())
+}
+
+/// An id for a request: unlike any other, and no secret, so it costs no randomness but that of the process.
+#[must_use]
+pub fn request_id(now: Timestamp) -> RequestId {
+    static PROCESS: LazyLock<[u8; 10]> = LazyLock::new(|| bytes().unwrap_or_default());
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let mut tail = *PROCESS;
+    tail[6..].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
+    Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
 /// A code of [`otp::DIGITS`] digits, each as likely as any other.

@@ -1,4 +1,4 @@
-//! OTP creation: `POST /v1/otp-tokens` against `pgbench` running the statements of the same transaction.
+//! OTP creation: `POST /v1/otp-tokens` against `pgbench` running the same statements.
 //!
 //! The statements are taken from the store's source, so that both sides run the same text.
 
@@ -63,17 +63,18 @@ fn pgbench(bench: &Bench, script: &std::path::Path) -> Result<f64> {
     line.split_whitespace().nth(2).context("pgbench said no figure")?.parse().context("pgbench said no figure")
 }
 
-/// The transaction of `flows/request_otp.rs`, with values that pgbench can make.
+/// What `flows/request_otp.rs` runs, with values that pgbench can make: the network's limit, then the transaction.
 fn script_text() -> Result<String> {
     let now = "now()";
     let address = "('user' || (:who)::bigint || '@bare.test')";
     let key = "sha256(((:who)::bigint)::text::bytea)";
+    let network = fill(statement(RATES, "insert into rates")?, &[key, now, "120.0::float8", "1200.0::float8"]);
     let statements = [
-        fill(statement(RATES, "insert into rates")?, &[key, now, "120.0::float8", "1200.0::float8"]),
         fill(
             statement(RECENT_HITS, "insert into recent_hits")?,
             &[key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8"],
         ),
+        fill(statement(OTPS, "delete from otps where address")?, &[address, "''"]),
         fill(
             statement(OTPS, "insert into otps")?,
             &[address, "''", "gen_random_uuid()", "1::smallint", key, now, "now() + interval '600 s'"],
@@ -98,7 +99,7 @@ fn script_text() -> Result<String> {
             ],
         ),
     ];
-    Ok(format!("\\set who random(1, 1000000000000)\nbegin;\n{};\ncommit;\n", statements.join(";\n")))
+    Ok(format!("\\set who random(1, 1000000000000)\n{network};\nbegin;\n{};\ncommit;\n", statements.join(";\n")))
 }
 
 /// The raw string literal in `source` that begins like this.

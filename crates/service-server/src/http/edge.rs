@@ -20,7 +20,7 @@ use axum::{
     response::Response,
 };
 use futures_util::FutureExt as _;
-use service_api::{endpoints, ids::RequestId};
+use service_api::endpoints;
 use service_rules::network;
 use tokio::time::{Instant, timeout};
 
@@ -49,7 +49,8 @@ pub async fn edge(
     let began = Instant::now();
     let method = name_of(request.method());
     let route = template(&request);
-    let id: Arc<str> = given_id(&app, peer, request.headers()).unwrap_or_else(|| fresh_id(&app)).into();
+    let id: Arc<str> =
+        given_id(&app, peer, request.headers()).unwrap_or_else(|| mint::request_id(app.clock.now()).to_string()).into();
     let address = caller_address(&app, peer, request.headers());
     request.extensions_mut().insert(Asker { address, request_id: id.clone() });
 
@@ -99,11 +100,6 @@ fn finish(mut response: Response, id: &str) -> Response {
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
     }
     response
-}
-
-fn fresh_id(app: &App) -> String {
-    let id = mint::id::<RequestId>(app.clock.now());
-    id.unwrap_or_else(|_| RequestId::from(uuid::Uuid::nil())).to_string()
 }
 
 fn check_head(request: &Request) -> Result<(), Trouble> {

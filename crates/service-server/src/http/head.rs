@@ -32,7 +32,7 @@ impl Head {
         }
         let mut begin = 0;
         while self.place != Place::Behind {
-            let Some(length) = bytes[begin..].iter().position(|byte| *byte == b'\n') else {
+            let Some(length) = memchr::memchr(b'\n', &bytes[begin..]) else {
                 return self.line.extend_from_slice(&bytes[begin..]);
             };
             let end = begin + length;
@@ -49,6 +49,11 @@ impl Head {
             }
             begin = end + 1;
         }
+    }
+
+    /// Whether it has begun and has not ended.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.place != Place::Behind
     }
 
     fn is_plain(&mut self, line: &[u8]) -> bool {
