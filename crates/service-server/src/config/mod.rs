@@ -119,7 +119,12 @@ impl Config {
                 url: from.checked("database.url", "a PostgreSQL address", database_url),
                 ca_file: from.certificates("database.ca_file"),
                 connections: from.count("database.connections"),
-                deadline: from.checked("database.deadline_seconds", "more than 0 and less than 5 seconds", short),
+                // Shorter than PostgreSQL's own timeout, which at a commit reports success for what is not replicated.
+                deadline: from.checked(
+                    "database.deadline_seconds",
+                    "more than 0 and less than 5 seconds",
+                    seconds_below(5.0),
+                ),
             },
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
             mail: Mail {
@@ -142,10 +147,11 @@ impl Config {
             keys: Keys {
                 rotate_every: from.days("keys.rotate_every_days"),
                 publish_lead: from.seconds("keys.publish_lead_seconds"),
+                // Often enough that a node never takes its own keys for stale.
                 refresh_every: from.checked(
                     "keys.refresh_every_seconds",
                     "more than 0 and less than 30 seconds",
-                    frequent,
+                    seconds_below(30.0),
                 ),
             },
             log: Log {
@@ -203,16 +209,12 @@ fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
 }
 
-/// Shorter than PostgreSQL's own timeout, which at a commit would report success for what is not replicated yet.
-fn short(text: &str) -> Option<Duration> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < 5.0)?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// Often enough that a node never takes its own keys for stale.
-fn frequent(text: &str) -> Option<Duration> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < 30.0)?;
-    Duration::try_from_secs_f64(seconds).ok()
+/// A length of time below `limit` seconds.
+fn seconds_below(limit: f64) -> impl Fn(&str) -> Option<Duration> {
+    move |text| {
+        let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < limit)?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
 }
 
 fn networks(text: &str) -> Option<Vec<IpNet>> {

@@ -2,7 +2,8 @@
 //!
 //! 1. Bring the address into its one spelling; if the request names a client, it must be one that may redeem codes.
 //! 2. Count the request against the asker's network, by itself: nobody waits behind a network that asks too often.
-//! 3. Count it against the address. Draw a code and put its HMAC in the place of the address's last code, which is dead from here on.
+//! 3. Count it against the address. Draw a code and put its HMAC in the place of the address's last code, which is dead
+//!    from here on.
 //! 4. Put the mail into the outbox, sealed. Steps 3 and 4 are one transaction, or nothing of them happened.
 //!
 //! Nothing here looks for an account, so the answer and the time it takes are the same for every address.

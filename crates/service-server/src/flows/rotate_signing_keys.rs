@@ -72,12 +72,11 @@ pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetire
     let db = app.database.begin().await?;
     store::signing_keys::lock(&db).await?;
     let keys = store::signing_keys::list(&db).await?;
-    if !keys.iter().any(|key| key.kid == kid) {
-        return Ok(Err(NotRetired::Unknown));
-    }
-    let stays = |key: &&StoredKey| key.schedule.retired_at.is_none() && key.schedule.active_at <= now;
-    let is_needed = |key: &&StoredKey| key.kid == kid && key.schedule.active_at <= now;
-    if keys.iter().any(|key| is_needed(&key)) && !keys.iter().filter(stays).any(|key| key.kid != kid) {
+    let Some(key) = keys.iter().find(|key| key.kid == kid) else { return Ok(Err(NotRetired::Unknown)) };
+    let signs = |key: &StoredKey| key.schedule.active_at <= now;
+    let another_stays =
+        keys.iter().any(|other| other.kid != kid && signs(other) && other.schedule.retired_at.is_none());
+    if signs(key) && !another_stays {
         return Ok(Err(NotRetired::StillNeeded));
     }
     if !store::signing_keys::mark_retired(&db, kid, now).await? {

@@ -222,3 +222,17 @@ fn a_stranger_to_a_workspace_keeps_the_code_for_personal_space_ot_05() -> Result
         Ok(())
     })
 }
+
+#[test]
+fn a_client_authenticates_in_one_way_at_most_tk_07() -> Result<()> {
+    with_server(async |server| {
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        let mut body = service_testkit::server::otp_exchange(&otp_id, &code, "read");
+        body["client_secret"] = json!("hunter2");
+        let request = server.door.request(reqwest::Method::POST, "/oauth/token");
+        let answer = server.door.send(request.basic_auth("service-cli", Some("hunter2")).json(&body)).await?;
+        assert_refused(&answer, 400, "invalid_request");
+        assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200, "the code was spent");
+        Ok(())
+    })
+}
