@@ -49,6 +49,7 @@ pub struct Database {
     pub url: Zeroizing<String>,
     pub ca_file: Option<PathBuf>,
     pub connections: usize,
+    /// Shorter than PostgreSQL's own timeout, which at a commit reports success for what is not replicated yet.
     pub deadline: Duration,
 }
 
@@ -88,7 +89,7 @@ pub struct Keys {
     pub rotate_every: Duration,
     /// How long a new key is published before it signs.
     pub publish_lead: Duration,
-    /// How often a node looks for new keys.
+    /// How often a node looks for new keys: often enough that it never takes its own for stale.
     pub refresh_every: Duration,
 }
 
@@ -119,12 +120,7 @@ impl Config {
                 url: from.checked("database.url", "a PostgreSQL address", database_url),
                 ca_file: from.certificates("database.ca_file"),
                 connections: from.count("database.connections"),
-                // Shorter than PostgreSQL's own timeout, which at a commit reports success for what is not replicated.
-                deadline: from.checked(
-                    "database.deadline_seconds",
-                    "more than 0 and less than 5 seconds",
-                    seconds_below(5.0),
-                ),
+                deadline: from.seconds_below("database.deadline_seconds", 5.0, "more than 0 and less than 5 seconds"),
             },
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
             mail: Mail {
@@ -147,11 +143,10 @@ impl Config {
             keys: Keys {
                 rotate_every: from.days("keys.rotate_every_days"),
                 publish_lead: from.seconds("keys.publish_lead_seconds"),
-                // Often enough that a node never takes its own keys for stale.
-                refresh_every: from.checked(
+                refresh_every: from.seconds_below(
                     "keys.refresh_every_seconds",
+                    30.0,
                     "more than 0 and less than 30 seconds",
-                    seconds_below(30.0),
                 ),
             },
             log: Log {
@@ -207,14 +202,6 @@ fn filter(text: &str) -> Option<String> {
 
 fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
-}
-
-/// A length of time below `limit` seconds.
-fn seconds_below(limit: f64) -> impl Fn(&str) -> Option<Duration> {
-    move |text| {
-        let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < limit)?;
-        Duration::try_from_secs_f64(seconds).ok()
-    }
 }
 
 fn networks(text: &str) -> Option<Vec<IpNet>> {

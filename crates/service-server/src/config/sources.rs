@@ -229,10 +229,12 @@ impl Reader<'_> {
     }
 
     pub(super) fn seconds(&mut self, key: &'static str) -> Duration {
-        let positive = |text: &str| text.parse().ok().filter(|seconds| *seconds > 0.0);
-        self.checked(key, "a number of seconds", |text| {
-            positive(text).and_then(|s| Duration::try_from_secs_f64(s).ok())
-        })
+        self.seconds_below(key, f64::MAX, "a number of seconds")
+    }
+
+    pub(super) fn seconds_below(&mut self, key: &'static str, limit: f64, expected: &str) -> Duration {
+        let within = |text: &str| text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < limit);
+        self.checked(key, expected, |text| within(text).and_then(|s| Duration::try_from_secs_f64(s).ok()))
     }
 
     pub(super) fn days(&mut self, key: &'static str) -> Duration {
