@@ -18,6 +18,7 @@ pub struct Endpoint {
 pub enum Method {
     Get,
     Post,
+    Delete,
 }
 
 impl Method {
@@ -26,6 +27,7 @@ impl Method {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Delete => "DELETE",
         }
     }
 }
@@ -35,6 +37,8 @@ impl Method {
 pub enum Access {
     /// Called to obtain a token, or meant for everybody: no token is asked for.
     Public,
+    /// A client that proves itself with a secret.
+    Client,
     /// A bearer token that carries this scope.
     Bearer(Scope),
 }
@@ -51,6 +55,14 @@ pub enum Body {
 pub const LOGIN_OPTIONS: Endpoint = public(Method::Post, "/v1/login-options", Body::Json);
 pub const OTP_TOKENS: Endpoint = public(Method::Post, "/v1/otp-tokens", Body::Json);
 pub const TOKEN: Endpoint = public(Method::Post, "/oauth/token", Body::JsonOrForm);
+pub const REVOKE: Endpoint = public(Method::Post, "/oauth/revoke", Body::JsonOrForm);
+pub const INTROSPECT: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/oauth/introspect",
+    access: Access::Client,
+    body: Body::JsonOrForm,
+    query: &[],
+};
 pub const JWKS: Endpoint = public(Method::Get, "/.well-known/jwks.json", Body::None);
 pub const WHOAMI: Endpoint = Endpoint {
     method: Method::Get,
@@ -67,7 +79,41 @@ pub const LIST_PROJECTS: Endpoint = Endpoint {
     query: &["workspaceId", "limit", "cursor"],
 };
 
-pub const ALL: &[&Endpoint] = &[&LOGIN_OPTIONS, &OTP_TOKENS, &TOKEN, &JWKS, &WHOAMI, &LIST_PROJECTS];
+pub const LIST_SESSIONS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/sessions",
+    access: Access::Bearer(Scope::of(Action::Read, Resource::Sessions)),
+    body: Body::None,
+    query: &["limit", "cursor"],
+};
+pub const END_SESSION: Endpoint = Endpoint {
+    method: Method::Delete,
+    path: "/v1/sessions/{sessionId}",
+    access: Access::Bearer(Scope::of(Action::Write, Resource::Sessions)),
+    body: Body::None,
+    query: &[],
+};
+pub const END_OTHER_SESSIONS: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/sessions/revoke-others",
+    access: Access::Bearer(Scope::of(Action::Write, Resource::Sessions)),
+    body: Body::None,
+    query: &[],
+};
+
+pub const ALL: &[&Endpoint] = &[
+    &LOGIN_OPTIONS,
+    &OTP_TOKENS,
+    &TOKEN,
+    &REVOKE,
+    &INTROSPECT,
+    &JWKS,
+    &WHOAMI,
+    &LIST_PROJECTS,
+    &LIST_SESSIONS,
+    &END_SESSION,
+    &END_OTHER_SESSIONS,
+];
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {
     Endpoint { method, path, access: Access::Public, body, query: &[] }

@@ -32,6 +32,55 @@ pub enum ErrorCode {
     TemporarilyUnavailable,
 }
 
+/// Why a genuine credential is dead, as `details.reason` says it. Only its holder is ever told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    Expired,
+    Idle,
+    Superseded,
+    Replayed,
+    RevokedByUser,
+    RevokedByAdmin,
+    Leaked,
+    WorkspaceRemoved,
+    UserDisabled,
+}
+
+impl Reason {
+    pub const ALL: [Self; 9] = [
+        Self::Expired,
+        Self::Idle,
+        Self::Superseded,
+        Self::Replayed,
+        Self::RevokedByUser,
+        Self::RevokedByAdmin,
+        Self::Leaked,
+        Self::WorkspaceRemoved,
+        Self::UserDisabled,
+    ];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Idle => "idle",
+            Self::Superseded => "superseded",
+            Self::Replayed => "replayed",
+            Self::RevokedByUser => "revoked_by_user",
+            Self::RevokedByAdmin => "revoked_by_admin",
+            Self::Leaked => "leaked",
+            Self::WorkspaceRemoved => "workspace_removed",
+            Self::UserDisabled => "user_disabled",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
 /// What every failed request answers with.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorBody {

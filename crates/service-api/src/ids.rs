@@ -80,10 +80,14 @@ id!(/// A one-time code that was asked for.
     OtpId = "otp");
 id!(/// One sign-in: every token that descends from it dies with it.
     GrantId = "grant");
+id!(/// A client that somebody registered.
+    ClientId = "client");
 id!(/// One access token, as its `jti` names it.
     AccessTokenId = "at");
 id!(/// Something that happened and was recorded.
     EventId = "evt");
+id!(/// Something that ended before its time.
+    RevocationId = "rev");
 id!(/// A mail in the outbox.
     MailId = "mail");
 id!(/// One request, as logs and errors name it.

@@ -11,6 +11,7 @@ pub mod oauth;
 pub mod page;
 pub mod projects;
 pub mod scope;
+pub mod sessions;
 pub mod sign_in;
 pub mod token;
 pub mod whoami;

@@ -1,14 +1,16 @@
-//! `POST /oauth/token`: what it asks for and what it answers (RFC 6749 names throughout).
+//! `POST /oauth/token`, `/oauth/revoke` and `/oauth/introspect`: what they ask for and what they answer (RFC 6749, 7009
+//! and 7662 names throughout).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::WorkspaceId,
-    token::{AccessToken, ClientSecret, OtpCode, RefreshToken},
+    ids::{AccessTokenId, UserId, WorkspaceId},
+    token::{AccessToken, ClientSecret, OtpCode, PresentedToken, RefreshToken},
 };
 
 /// The grant type by which an OTP id and its code are exchanged for tokens.
 pub const OTP_GRANT: &str = "urn:service:params:oauth:grant-type:otp";
+pub const REFRESH_GRANT: &str = "refresh_token";
 
 /// First-party clients, present from the first migration.
 pub const SERVICE_WEB: &str = "service-web";
@@ -26,6 +28,7 @@ pub struct TokenRequest {
     pub workspace_id: Option<String>,
     pub otp_id: Option<String>,
     pub code: Option<OtpCode>,
+    pub refresh_token: Option<PresentedToken>,
 }
 
 impl TokenRequest {
@@ -45,12 +48,22 @@ impl TokenRequest {
         }
         self.client_secret.take_if(|secret| secret.expose().is_empty());
         self.code.take_if(|code| code.expose().is_empty());
+        self.refresh_token.take_if(|token| token.expose().is_empty());
         self
     }
 
     /// Names of the parameters, for the parser that refuses a second one of each.
-    pub const PARAMETERS: &'static [&'static str] =
-        &["grant_type", "client_id", "client_secret", "scope", "resource", "workspace_id", "otp_id", "code"];
+    pub const PARAMETERS: &'static [&'static str] = &[
+        "grant_type",
+        "client_id",
+        "client_secret",
+        "scope",
+        "resource",
+        "workspace_id",
+        "otp_id",
+        "code",
+        "refresh_token",
+    ];
 }
 
 /// A pair of tokens (RFC 6749 section 5.1). Never stored on the way, never logged.
@@ -64,6 +77,59 @@ pub struct TokenResponse {
     /// The space the tokens work in when a request names none; absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+}
+
+/// What `/oauth/revoke` and `/oauth/introspect` take: a token, and who asks about it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct AboutToken {
+    pub token: Option<PresentedToken>,
+    /// Accepted and not needed: a token says itself what it is.
+    pub token_type_hint: Option<String>,
+    pub client_id: Option<String>,
+    pub client_secret: Option<ClientSecret>,
+}
+
+impl AboutToken {
+    /// A parameter without a value counts as left out.
+    #[must_use]
+    pub fn without_empty(mut self) -> Self {
+        self.token.take_if(|token| token.expose().is_empty());
+        self.client_id.take_if(|client_id| client_id.is_empty());
+        self.client_secret.take_if(|secret| secret.expose().is_empty());
+        self
+    }
+}
+
+/// What a token is worth at this moment (RFC 7662). One that is worth nothing has `active: false` and nothing else.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Introspection {
+    pub active: bool,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub token: Option<IntrospectedToken>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct IntrospectedToken {
+    pub token_type: IntrospectedKind,
+    pub scope: String,
+    pub client_id: String,
+    pub sub: UserId,
+    pub aud: String,
+    pub iss: String,
+    pub iat: i64,
+    pub exp: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jti: Option<AccessTokenId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntrospectedKind {
+    #[serde(rename = "Bearer")]
+    Bearer,
+    RefreshToken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

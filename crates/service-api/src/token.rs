@@ -38,6 +38,14 @@ impl TokenKind for Refresh {
 
 pub type RefreshToken = Token<Refresh>;
 
+/// What a client that can keep a secret proves itself with.
+pub enum Client {}
+
+impl TokenKind for Client {
+    const PREFIX: &'static str = "svc_cs_";
+    const BODY: usize = 32;
+}
+
 impl<K: TokenKind> Token<K> {
     /// Writes a body out as a token.
     #[must_use]
@@ -131,6 +139,11 @@ secret_text!(
     "OtpCode(…)"
 );
 secret_text!(
+    /// A token as somebody sent it: of what kind, and whether it is one at all, nobody has looked at yet.
+    PresentedToken,
+    "PresentedToken(…)"
+);
+secret_text!(
     /// The password of a confidential client.
     ClientSecret,
     "ClientSecret(…)"
@@ -176,5 +189,6 @@ mod tests {
         assert_eq!(format!("{:?}", AccessToken::new("eyJ".into())), "AccessToken(…)");
         assert_eq!(format!("{:?}", OtpCode::new("12345678".into())), "OtpCode(…)");
         assert_eq!(format!("{:?}", ClientSecret::new("hunter2".into())), "ClientSecret(…)");
+        assert_eq!(format!("{:?}", PresentedToken::new("svc_rt_1".into())), "PresentedToken(…)");
     }
 }

@@ -4,12 +4,13 @@ use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use service_api::{
     endpoints::{self, Endpoint},
-    ids::OtpId,
-    oauth::{OTP_GRANT, TokenRequest, TokenResponse},
+    ids::{GrantId, OtpId},
+    oauth::{AboutToken, OTP_GRANT, REFRESH_GRANT, TokenRequest, TokenResponse},
     page::Page,
     projects::Project,
+    sessions::{OthersEnded, Session},
     sign_in::{LoginOptions, LoginOptionsRequest, OtpRequest, OtpRequested},
-    token::{AccessToken, OtpCode},
+    token::{AccessToken, OtpCode, PresentedToken, RefreshToken},
     whoami::Whoami,
 };
 
@@ -52,6 +53,42 @@ impl Client {
         answer(self.request(&endpoints::TOKEN).json(&body)).await
     }
 
+    /// A new pair for a refresh token. If no answer comes, ask again with the same token: nothing is lost.
+    pub async fn refresh(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<TokenResponse, Error> {
+        let body = TokenRequest {
+            grant_type: Some(REFRESH_GRANT.to_owned()),
+            client_id: Some(client_id.to_owned()),
+            refresh_token: Some(PresentedToken::new(refresh_token.expose().to_owned())),
+            ..TokenRequest::default()
+        };
+        answer(self.request(&endpoints::TOKEN).json(&body)).await
+    }
+
+    /// Signs out: ends the session that the token belongs to.
+    pub async fn revoke(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<(), Error> {
+        let body = AboutToken {
+            token: Some(PresentedToken::new(refresh_token.expose().to_owned())),
+            client_id: Some(client_id.to_owned()),
+            ..AboutToken::default()
+        };
+        check(self.request(&endpoints::REVOKE).json(&body)).await.map(drop)
+    }
+
+    pub async fn list_sessions(&self, token: &AccessToken, cursor: Option<&str>) -> Result<Page<Session>, Error> {
+        let request = self.request(&endpoints::LIST_SESSIONS).bearer_auth(token.expose());
+        answer(request.query(&cursor.map(|cursor| [("cursor", cursor)]))).await
+    }
+
+    pub async fn end_session(&self, token: &AccessToken, id: GrantId) -> Result<(), Error> {
+        let url = format!("{}{}", self.base_url, endpoints::END_SESSION.path.replace("{sessionId}", &id.to_string()));
+        check(self.http.delete(url).bearer_auth(token.expose())).await.map(drop)
+    }
+
+    /// Ends every session of the user but the one that the token belongs to.
+    pub async fn end_other_sessions(&self, token: &AccessToken) -> Result<OthersEnded, Error> {
+        answer(self.request(&endpoints::END_OTHER_SESSIONS).bearer_auth(token.expose())).await
+    }
+
     pub async fn whoami(&self, token: &AccessToken) -> Result<Whoami, Error> {
         answer(self.request(&endpoints::WHOAMI).bearer_auth(token.expose())).await
     }
@@ -66,16 +103,23 @@ impl Client {
         match endpoint.method {
             endpoints::Method::Get => self.http.get(url),
             endpoints::Method::Post => self.http.post(url),
+            endpoints::Method::Delete => self.http.delete(url),
         }
     }
 }
 
 async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
+    let (status, bytes) = check(request).await?;
+    serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status))
+}
+
+/// The status and body of an answer that is a success.
+async fn check(request: RequestBuilder) -> Result<(u16, Vec<u8>), Error> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     let bytes = response.bytes().await?;
     if (200..300).contains(&status) {
-        return serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status));
+        return Ok((status, bytes.to_vec()));
     }
     Err(serde_json::from_slice(&bytes).map_or(Error::Unexpected(status), |body| Error::Refused(status, body)))
 }

@@ -11,6 +11,8 @@ pub mod lifetimes;
 pub mod limits;
 pub mod network;
 pub mod otp;
+pub mod revocation;
+pub mod rotation;
 pub mod scopes;
 pub mod signing;
 pub mod space;

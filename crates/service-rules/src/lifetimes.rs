@@ -11,6 +11,12 @@ pub const REFRESH_ABSOLUTE: i64 = 90 * DAY;
 /// The same for the command-line client, which people expect to stay signed in.
 pub const REFRESH_ABSOLUTE_CLI: i64 = 365 * DAY;
 
+/// No grant of any kind lives longer.
+pub const LONGEST_GRANT: i64 = REFRESH_ABSOLUTE_CLI;
+/// So soon after a rotation the token before still fetches the same successor: its answer may have been lost, or
+/// several processes of one client may have asked at once.
+pub const REFRESH_REPEAT: i64 = 60;
+
 pub const OTP: i64 = 600;
 
 /// By how much two clocks may differ before a token is refused for its times.

@@ -16,6 +16,18 @@ pub fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
+/// The neighbourhood that one client may move in between two requests: the /24 of an IPv4 address, the /64 of an IPv6.
+#[must_use]
+pub fn near(address: IpAddr) -> IpAddr {
+    match counted(address) {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            IpAddr::from([a, b, c, 0])
+        }
+        network @ IpAddr::V6(_) => network,
+    }
+}
+
 /// Walks `X-Forwarded-For` from the right, hop by hop, as long as the hop that wrote it is trusted.
 ///
 /// A value that is not an address ends the walk at the hop that sent it: what cannot be read must never widen
@@ -66,6 +78,15 @@ mod tests {
         check("10.0.0.1", "", "10.0.0.1");
         check("10.0.0.1", "203.0.113.9, unknown", "10.0.0.1");
         check("10.0.0.1", "203.0.113.9:4711", "10.0.0.1");
+    }
+
+    #[test]
+    fn neighbours_share_a_network() {
+        let near = |text: &str| near(text.parse().unwrap()).to_string();
+        assert_eq!(near("203.0.113.9"), "203.0.113.0");
+        assert_eq!(near("::ffff:203.0.113.200"), "203.0.113.0");
+        assert_eq!(near("203.0.114.9"), "203.0.114.0");
+        assert_eq!(near("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 
     #[test]

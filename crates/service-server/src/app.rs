@@ -11,6 +11,7 @@ use crate::{
     clock::Clock,
     config::Config,
     database::Database,
+    revocations::Revocations,
     signing_keys::{SigningKeys, Table},
     telemetry::Metrics,
     vault::Vault,
@@ -29,9 +30,12 @@ pub struct Shared {
     pub config: Config,
     pub clock: Clock,
     pub database: Database,
+    /// One connection, for following the revocations and nothing else.
+    pub feed_database: Database,
     pub vault: Vault,
     pub signing_keys: SigningKeys,
     pub verified_tokens: VerifiedTokens,
+    pub revocations: Revocations,
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
@@ -50,10 +54,12 @@ pub struct Shared {
 impl App {
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
         Ok(Self(Arc::new(Shared {
-            database: Database::new(&config.database)?,
+            database: Database::new(&config.database, config.database.connections)?,
+            feed_database: Database::new(&config.database, 1)?,
             vault: Vault::new(&config.root_keys)?,
             signing_keys: SigningKeys::default(),
             verified_tokens: VerifiedTokens::default(),
+            revocations: Revocations::default(),
             user_emails: Cache::new(REMEMBERED_USERS),
             metrics: Metrics::default(),
             mail_waiting: Notify::new(),

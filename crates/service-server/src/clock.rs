@@ -27,6 +27,12 @@ impl Clock {
         }
     }
 
+    /// Whether the machine's clock is further than this from `other`; one that was set by hand is right by definition.
+    #[must_use]
+    pub fn differs_from(&self, other: Timestamp, tolerated: SignedDuration) -> bool {
+        matches!(self, Self::System) && self.now().duration_since(other).abs() > tolerated
+    }
+
     /// Moves a manual clock; the system's cannot be moved.
     pub fn advance(&self, by: SignedDuration) {
         if let Self::Manual(time) = self {

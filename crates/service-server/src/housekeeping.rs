@@ -58,6 +58,7 @@ pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
             store::rates::delete_expired(&db, batch).await?,
             store::outbox::delete_expired(&db, batch).await?,
             store::signing_keys::delete_expired(&db, batch).await?,
+            store::revocations::delete_expired(&db, batch).await?,
         ];
         total += deleted.iter().sum::<u64>();
         // A full batch means that there may be more.

@@ -6,31 +6,22 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use askama::Template;
 use futures_util::future::join_all;
 use lettre::{
-    AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
-    message::{Mailbox, MultiPart, header},
+    AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor,
     transport::smtp::{
         authentication::Credentials,
         client::{Certificate, CertificateStore, Tls, TlsParameters},
     },
 };
-use serde::{Deserialize, Serialize};
-use service_api::{
-    ids::MailId,
-    oauth::{SERVICE_CLI, SERVICE_WEB},
-    token::OtpCode,
-};
-use service_rules::{Timestamp, lifetimes, signing::later};
+use service_rules::signing::later;
 use tokio_util::sync::CancellationToken;
-use zeroize::Zeroizing;
 
 use crate::{
     app::App,
     config,
+    letters::Letter,
     store::{self, Batch},
-    vault::Vault,
 };
 
 const AT_ONCE: i64 = 10;
@@ -42,98 +33,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 type Transport = AsyncSmtpTransport<Tokio1Executor>;
-
-/// What is written to people. It holds secrets, so it has no `Debug` and rests only sealed.
-#[derive(Serialize, Deserialize)]
-pub enum Letter {
-    SignInCode {
-        to: String,
-        code: OtpCode,
-        /// The id of the client that asked; empty if it did not say.
-        client_id: String,
-        asked_at: Timestamp,
-        asked_from: String,
-    },
-}
-
-#[derive(Template)]
-#[template(path = "mail/sign_in_code.txt")]
-struct SignInCodeText<'a>(&'a SignInCode<'a>);
-
-#[derive(Template)]
-#[template(path = "mail/sign_in_code.html")]
-struct SignInCodeHtml<'a>(&'a SignInCode<'a>);
-
-/// What both forms of the mail say.
-struct SignInCode<'a> {
-    code: &'a str,
-    minutes: i64,
-    client: &'a str,
-    asked_at: String,
-    asked_from: &'a str,
-    base_url: &'a str,
-}
-
-impl Letter {
-    pub fn seal(&self, vault: &Vault, id: MailId) -> anyhow::Result<Vec<u8>> {
-        vault.seal(&place(id), &Zeroizing::new(serde_json::to_vec(self)?))
-    }
-
-    fn open(vault: &Vault, id: MailId, sealed: &[u8]) -> anyhow::Result<Self> {
-        serde_json::from_slice(&vault.open(&place(id), sealed)?)
-            .map_err(|_| anyhow!("the sealed letter cannot be read"))
-    }
-
-    fn write(&self, id: MailId, from: &str, base_url: &str) -> anyhow::Result<Message> {
-        let Self::SignInCode { to, code, client_id, asked_at, asked_from } = self;
-        let client = spoken(client_id);
-        let (first, second) = code.expose().split_at(code.expose().len() / 2);
-        let code = &Zeroizing::new(format!("{first} {second}"));
-        let asked_at = asked_at.strftime("%-d %B %Y, %H:%M UTC").to_string();
-        let says = SignInCode { code, minutes: lifetimes::OTP / 60, client, asked_at, asked_from, base_url };
-        let (text, html) = (SignInCodeText(&says).render()?, SignInCodeHtml(&says).render()?);
-        let from: Mailbox = from.parse()?;
-        Ok(Message::builder()
-            // The same at every try, so that a mail that comes twice can be seen to be one.
-            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
-            .from(from)
-            .to(to.parse()?)
-            .subject("Your sign-in code")
-            .header(AutoSubmitted)
-            .multipart(MultiPart::alternative_plain_html(text, html))?)
-    }
-}
-
-/// What people call a client: words of ours, never a name that somebody else could have chosen.
-fn spoken(client_id: &str) -> &'static str {
-    match client_id {
-        SERVICE_WEB => "The web app",
-        SERVICE_CLI => "The command line",
-        _ => "Somebody",
-    }
-}
-
-fn place(id: MailId) -> String {
-    format!("outbox.sealed/{id}")
-}
-
-/// Tells mail systems not to answer (RFC 3834).
-#[derive(Clone)]
-struct AutoSubmitted;
-
-impl header::Header for AutoSubmitted {
-    fn name() -> header::HeaderName {
-        header::HeaderName::new_from_ascii_str("Auto-Submitted")
-    }
-
-    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(Self)
-    }
-
-    fn display(&self) -> header::HeaderValue {
-        header::HeaderValue::new(Self::name(), "auto-generated".to_owned())
-    }
-}
 
 /// Sends what waits, whenever this node puts something into the outbox and once a second for what others left.
 pub async fn run(app: App, transport: Transport, stop: CancellationToken) {
@@ -206,7 +105,7 @@ impl From<anyhow::Error> for NotSent {
 
 async fn send(app: &App, transport: &Transport, mail: &store::outbox::Claimed) -> Result<(), NotSent> {
     let letter = Letter::open(&app.vault, mail.id, &mail.sealed)?;
-    let message = letter.write(mail.id, &app.config.mail.from, &app.config.base_url)?;
+    let message = letter.message(mail.id, &app.config.mail.from, &app.config.base_url)?;
     let sent =
         tokio::time::timeout(SEND_LIMIT, transport.send(message)).await.context("the mail server did not answer")?;
     // The server's own words may quote what it was sent: only its code is kept.

@@ -1,5 +1,7 @@
 //! `serviced`: runs the service, and does what an operator does to it.
 
+mod admin;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
@@ -37,6 +39,9 @@ enum Command {
     /// The keys that sign access tokens
     #[command(subcommand)]
     Keys(Keys),
+    /// Users, members, workspaces, clients and everybody
+    #[command(subcommand)]
+    Admin(admin::Admin),
 }
 
 #[derive(Subcommand)]
@@ -84,6 +89,7 @@ async fn execute(command: &Command, sources: &Sources) -> anyhow::Result<()> {
             say("The schema is up to date.");
         }
         Command::Keys(command) => keys(command, &App::new(config, Clock::System)?).await?,
+        Command::Admin(command) => admin::run(command, &App::new(config, Clock::System)?).await?,
     }
     Ok(())
 }
@@ -121,9 +127,7 @@ async fn keys(command: &Keys, app: &App) -> anyhow::Result<()> {
             say(&format!("Made {kid}. It signs in {} seconds.", app.config.keys.publish_lead.as_secs()));
         }
         Keys::Retire { kid } => match rotate_signing_keys::retire(app, kid).await? {
-            Ok(()) => {
-                say(&format!("Retired {kid}. Nodes refuse what it signed within {:?}.", app.config.keys.refresh_every));
-            }
+            Ok(()) => say(&format!("Retired {kid}. Nodes refuse what it signed within a second.")),
             Err(NotRetired::Unknown) => {
                 anyhow::bail!("there is no key {kid} that is not retired yet; see `serviced keys list`")
             }

@@ -2,15 +2,15 @@
 
 use anyhow::{Context as _, bail};
 use refinery::{Migration, Runner};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{config, database};
 
 /// In order; a migration that has landed is never changed.
-const ALL: [(&str, &str); 3] = [
+const ALL: [(&str, &str); 4] = [
     ("V1__people", include_str!("../migrations/0001_people.sql")),
     ("V2__sign_in", include_str!("../migrations/0002_sign_in.sql")),
     ("V3__signing_keys", include_str!("../migrations/0003_signing_keys.sql")),
+    ("V4__sessions", include_str!("../migrations/0004_sessions.sql")),
 ];
 
 /// Held by whoever migrates, so that of two at once the second waits.
@@ -18,7 +18,7 @@ const LOCK: i64 = 0x5e72_1ce0_0001;
 
 /// Brings the database up to date; returns the names of what was applied.
 pub async fn migrate(settings: &config::Database) -> anyhow::Result<Vec<String>> {
-    let mut client = connect(settings).await?;
+    let mut client = database::connect(settings).await?;
     client.batch_execute("set lock_timeout = 0; set statement_timeout = 0").await?;
     client.execute("select pg_advisory_lock($1)", &[&LOCK]).await.context("could not take the migration lock")?;
     // A wait for a busy table fails fast instead of making every reader wait behind it.
@@ -29,7 +29,7 @@ pub async fn migrate(settings: &config::Database) -> anyhow::Result<Vec<String>>
 
 /// Refuses a database that lacks a migration; one that is ahead is fine, as it is during a rolling upgrade.
 pub async fn check(settings: &config::Database) -> anyhow::Result<()> {
-    let mut client = connect(settings).await?;
+    let mut client = database::connect(settings).await?;
     let applied = runner()?.get_last_applied_migration_async(&mut client).await;
     let version = applied.ok().flatten().map_or(0, |migration| migration.version());
     let needed = i64::try_from(ALL.len()).unwrap_or(i64::MAX);
@@ -37,21 +37,6 @@ pub async fn check(settings: &config::Database) -> anyhow::Result<()> {
         bail!("the schema is at version {version} and this serviced needs {needed}: run `serviced migrate` first");
     }
     Ok(())
-}
-
-async fn connect(settings: &config::Database) -> anyhow::Result<tokio_postgres::Client> {
-    let tls = MakeRustlsConnect::new(database::tls(settings)?);
-    let connecting = database::connection_settings(settings)?;
-    let (client, connection) = connecting
-        .connect(tls)
-        .await
-        .map_err(|error| anyhow::anyhow!("cannot connect to database.url: {}", cause(&error)))?;
-    tokio::spawn(connection);
-    Ok(client)
-}
-
-fn cause(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn runner() -> anyhow::Result<Runner> {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use service_api::{
     ids::{Id, RequestId},
-    token::OtpCode,
+    token::{Client, OtpCode, Token, TokenKind as _},
 };
 use service_rules::{Timestamp, otp};
 use uuid::Builder;
@@ -53,6 +53,11 @@ pub fn otp_code() -> anyhow::Result<OtpCode> {
             return Ok(OtpCode::new(format!("{:0width$}", drawn % CODES, width = otp::DIGITS)));
         }
     }
+}
+
+/// The secret of a client that can keep one.
+pub fn client_secret() -> anyhow::Result<Token<Client>> {
+    Ok(Token::from_body(&Zeroizing::new(bytes::<{ Client::BODY }>()?)[..]))
 }
 
 /// A fresh P-256 private key, as PKCS#8.

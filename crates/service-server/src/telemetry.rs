@@ -1,10 +1,13 @@
 //! Logs and metrics. Neither ever holds a secret, an address or a name: logs have ids, metrics have route templates.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use service_rules::rotation::Verdict;
 use tracing_subscriber::EnvFilter;
 
 use crate::config;
@@ -22,11 +25,14 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<OnRoute, Histogram>,
+    refreshes: Family<Refreshed, Counter>,
     pub mails_sent: Counter,
     pub mails_failed: Counter,
     pub rows_cleaned: Counter,
     pub database_connections: Gauge,
     pub database_connections_free: Gauge,
+    pub revocations: Gauge,
+    pub revocations_age: Gauge<f64, AtomicU64>,
     pub room: Gauge,
     pub bodies_room: Gauge,
 }
@@ -42,6 +48,11 @@ struct OnRoute {
     route: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refreshed {
+    outcome: &'static str,
+}
+
 const SECONDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 impl Default for Metrics {
@@ -52,21 +63,32 @@ impl Default for Metrics {
             registry: Registry::default(),
             requests: Family::default(),
             seconds,
+            refreshes: Family::default(),
             mails_sent: Counter::default(),
             mails_failed: Counter::default(),
             rows_cleaned: Counter::default(),
             database_connections: Gauge::default(),
             database_connections_free: Gauge::default(),
+            revocations: Gauge::default(),
+            revocations_age: Gauge::default(),
             room: Gauge::default(),
             bodies_room: Gauge::default(),
         };
         registry.register("requests", "Requests answered, by route and status", metrics.requests.clone());
         registry.register("request_seconds", "Time from a request's head to its answer", metrics.seconds.clone());
+        registry.register("refreshes", "Refresh tokens presented, by what that meant", metrics.refreshes.clone());
         registry.register("mails_sent", "Mails handed over to the mail server", metrics.mails_sent.clone());
         registry.register("mails_failed", "Attempts to hand a mail over that failed", metrics.mails_failed.clone());
         registry.register("rows_cleaned", "Expired rows deleted", metrics.rows_cleaned.clone());
         registry.register("database_connections", "Connections held", metrics.database_connections.clone());
         registry.register("database_connections_free", "Of these, idle", metrics.database_connections_free.clone());
+        registry.register("revocations", "Endings remembered", metrics.revocations.clone());
+        let age = metrics.revocations_age.clone();
+        registry.register(
+            "revocations_age_seconds",
+            "Since revocations were last read; beyond 30 nothing is accepted",
+            age,
+        );
         registry.register("requests_room", "Requests that could be taken on now", metrics.room.clone());
         registry.register("bodies_room", "Bodies that could be awaited now", metrics.bodies_room.clone());
         metrics.registry = registry;
@@ -78,6 +100,19 @@ impl Metrics {
     pub fn observe(&self, route: &'static str, status: u16, seconds: f64) {
         self.requests.get_or_create(&Answered { route, status }).inc();
         self.seconds.get_or_create(&OnRoute { route }).observe(seconds);
+    }
+
+    /// Counts a refresh token that was presented, by what the rules made of it.
+    pub fn refreshed(&self, verdict: Verdict) {
+        let outcome = match verdict {
+            Verdict::Rotate => "rotated",
+            Verdict::Repeat => "repeated",
+            Verdict::Supersede => "superseded",
+            Verdict::FastForward => "fast_forwarded",
+            Verdict::Refuse(_) => "refused",
+            Verdict::Revoke(_) => "replayed",
+        };
+        self.refreshes.get_or_create(&Refreshed { outcome }).inc();
     }
 
     /// In Prometheus' text form.

@@ -85,6 +85,12 @@ impl Vault {
         Ok(text)
     }
 
+    /// The id of the root key that new things are made under.
+    #[must_use]
+    pub fn key_in_use(&self) -> u8 {
+        self.keys[0].id
+    }
+
     /// Authenticates `parts` under the root key in use.
     #[must_use]
     pub fn mac(&self, purpose: Purpose, parts: &[&[u8]]) -> Mac {

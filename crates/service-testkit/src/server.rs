@@ -17,8 +17,8 @@ use jiff::SignedDuration;
 use serde_json::json;
 use service_api::{
     Timestamp,
-    ids::{ProjectId, UserId, WorkspaceId},
-    oauth::OTP_GRANT,
+    ids::{GrantId, ProjectId, UserId, WorkspaceId},
+    oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
 use service_rules::space::Place;
@@ -69,6 +69,7 @@ pub struct SignedIn {
     pub access_token: String,
     pub refresh_token: String,
     pub user_id: UserId,
+    pub grant_id: GrantId,
 }
 
 /// Runs `test` against a server with the usual settings.
@@ -185,6 +186,11 @@ impl TestServer {
         signed_in(&answer)
     }
 
+    /// Presents a refresh token as the command-line client, which is what [`TestServer::sign_in`] signs in as.
+    pub async fn refresh(&self, refresh_token: &str) -> Result<Answer> {
+        self.door.post("/oauth/token", &refresh_body(refresh_token)).await
+    }
+
     /// Makes a workspace with these members.
     pub async fn make_workspace(&self, name: &str, members: &[(UserId, Role)]) -> Result<WorkspaceId> {
         let (now, db) = (self.now(), self.app.database.begin().await?);
@@ -224,6 +230,11 @@ pub fn otp_exchange(otp_id: &str, code: &str, scope: &str) -> serde_json::Value 
     json!({ "grant_type": OTP_GRANT, "otp_id": otp_id, "code": code, "scope": scope })
 }
 
+#[must_use]
+pub fn refresh_body(refresh_token: &str) -> serde_json::Value {
+    json!({ "grant_type": REFRESH_GRANT, "refresh_token": refresh_token, "client_id": SERVICE_CLI })
+}
+
 /// Asks any server for a code, and reads it in the mail.
 pub async fn request_code(door: &Door, mailbox: &Mailbox, leaks: &Leaks, email: &str) -> Result<(String, String)> {
     let answer = door.post("/v1/otp-tokens", &json!({ "email": email })).await?;
@@ -241,7 +252,8 @@ pub fn signed_in(answer: &Answer) -> Result<SignedIn> {
     let claims = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload)?;
     let claims: serde_json::Value = serde_json::from_slice(&claims)?;
     let user_id = claims["sub"].as_str().context("the access token names nobody")?.parse()?;
-    Ok(SignedIn { access_token, refresh_token: answer.field("refresh_token").to_owned(), user_id })
+    let grant_id = claims["grant"].as_str().context("the access token names no grant")?.parse()?;
+    Ok(SignedIn { access_token, refresh_token: answer.field("refresh_token").to_owned(), user_id, grant_id })
 }
 
 /// The log of one test, whole.

@@ -10,6 +10,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use service_api::{
     Timestamp,
+    errors::Reason,
     ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
     scope::{Scope, Scopes},
 };
@@ -34,6 +35,8 @@ pub enum Refusal {
     /// Not a token of this service, or not for this audience.
     Invalid,
     Expired,
+    /// It was ended before its time.
+    Ended(Reason),
     LacksScope(Scope),
 }
 
@@ -135,6 +138,11 @@ impl Claims {
     }
 
     #[must_use]
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.exp.saturating_add(lifetimes::CLOCK_SKEW) < now.as_second()
+    }
+
+    #[must_use]
     pub fn scopes(&self) -> Scopes {
         Scopes::parse(&self.scope)
     }
@@ -142,14 +150,13 @@ impl Claims {
 
 /// Whether these claims open an endpoint of `audience` that needs `needed`.
 pub fn judge(claims: &Claims, issuer: &str, audience: &str, needed: Scope, now: Timestamp) -> Result<(), Refusal> {
-    let now = now.as_second();
-    let begun = |second: i64| second <= now + lifetimes::CLOCK_SKEW;
+    let begun = |second: i64| second <= now.as_second() + lifetimes::CLOCK_SKEW;
     let known = claims.iss == issuer && claims.aud == audience;
     let lives_too_long = claims.exp.saturating_sub(claims.iat) > lifetimes::LONGEST_ACCESS_TOKEN;
     if !known || lives_too_long || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
         return Err(Refusal::Invalid);
     }
-    if claims.exp.saturating_add(lifetimes::CLOCK_SKEW) < now {
+    if claims.has_expired(now) {
         return Err(Refusal::Expired);
     }
     if claims.scopes().allow(needed) { Ok(()) } else { Err(Refusal::LacksScope(needed)) }

@@ -2,8 +2,8 @@
 //!
 //! 1. A token that was seen before is known by its digest: its signature need not be checked again.
 //! 2. Any other is taken apart, its key found, its signature checked, and it is remembered.
-//! 3. Whether it opens *this* endpoint *now* is judged every time: time, audience, scope, and whether its key is still
-//!    accepted are never remembered.
+//! 3. Whether it opens *this* endpoint *now* is judged every time: time, audience, scope, whether its key is still
+//!    accepted and whether it was ended are never remembered.
 
 use std::sync::Arc;
 
@@ -14,15 +14,21 @@ use crate::{app::App, failure::Failure, verified_tokens::Verified};
 
 pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<Verified>, Failure<Refusal>> {
     let now = app.clock.now();
-    let verified = match app.verified_tokens.get(token) {
-        Some(verified) => verified,
-        None => verify(app, token).await?,
-    };
+    let verified = genuine(app, token).await?;
+    app.revocations.judge(&verified.claims, &verified.key_id)?;
     if !app.signing_keys.accept(&verified.key_id, now)? {
         return Err(Failure::Refused(Refusal::Invalid));
     }
     bearer::judge(&verified.claims, &app.config.base_url, &app.audience, needed, now).map_err(Failure::Refused)?;
     Ok(verified)
+}
+
+/// The claims of a token that one of our keys signed, whatever has become of it since.
+pub async fn genuine(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal>> {
+    match app.verified_tokens.get(token) {
+        Some(verified) => Ok(verified),
+        None => verify(app, token).await,
+    }
 }
 
 async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal>> {

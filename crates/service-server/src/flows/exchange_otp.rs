@@ -31,7 +31,9 @@ use crate::{
     database::{Connection, Error},
     failure::Failure,
     flows::{
-        Asker, issue,
+        Asker,
+        clients::PresentedClient,
+        issue,
         limit::{Limit, network_of},
         request_otp::CodeFor,
     },
@@ -55,12 +57,17 @@ pub enum Refusal {
 /// Everybody's wrong codes together.
 const EVERYBODY: Limit<'static> = Limit { policy: "otp-failures", whom: b"" };
 
-pub async fn exchange_otp(app: &App, asker: &Asker, request: &TokenRequest) -> Result<TokenResponse, Failure<Refusal>> {
+pub async fn exchange_otp(
+    app: &App,
+    asker: &Asker,
+    client: &PresentedClient,
+    request: &TokenRequest,
+) -> Result<TokenResponse, Failure<Refusal>> {
     let now = app.clock.now();
     let asked = Asked::read(app, request);
     let db = app.database.connect().await?;
-    let client = store::clients::find(&db, request.client_id.as_deref().unwrap_or(SERVICE_CLI)).await?;
-    let client = clients::judge(client.as_ref(), request.client_secret.is_some(), GrantType::Otp)
+    let found = store::clients::find(&db, client.id.as_deref().unwrap_or(SERVICE_CLI)).await?;
+    let client = clients::judge(found.as_ref(), client.digest().as_ref(), GrantType::Otp)
         .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     let exchange = Exchange { app, asker, client, asked: asked.map_err(Failure::Refused)?, now };
     let refuse = |why| Failure::Refused(Refusal::Code(why));
@@ -185,6 +192,11 @@ impl Exchange<'_> {
             if role.is_none() {
                 return Ok(Err(Refusal::Workspace));
             }
+        }
+        if let Some(user_id) = user_id
+            && !store::users::lock_enabled(db, user_id).await?
+        {
+            return Ok(Err(Refusal::Code(otp::Refusal::NotAccepted)));
         }
         // Of several who typed the right code at once, one goes on.
         if !store::otps::mark_consumed(db, self.asked.otp_id, self.now).await? {

@@ -1,11 +1,11 @@
-//! Issuing tokens: the last step of every way to sign in.
+//! Issuing tokens: the last step of every way to sign in, and of every refresh.
 //!
 //! A sign-in is one row, the grant. The access token is signed and not stored; the refresh token is derived from the
 //! grant's salt under a key that is not in the database, and not stored either.
 
 use serde_json::json;
 use service_api::{
-    ids::{AccessTokenId, GrantId, Id as _, UserId, WorkspaceId},
+    ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, TokenResponse, TokenType},
     scope::Scopes,
     token::RefreshToken,
@@ -14,14 +14,13 @@ use service_rules::{Timestamp, bearer::Claims, lifetimes, signing::later};
 
 use crate::{
     app::App,
-    database::Connection,
+    database::{Connection, Error},
     flows::Asker,
-    mint,
+    mint, refresh_token,
     store::{
         self,
         grants::{FIRST_GENERATION, NewGrant},
     },
-    vault::{Purpose, Vault},
 };
 
 /// Who signed in, with what, and for what.
@@ -51,6 +50,7 @@ pub async fn sign_in(
         workspace_id: sign_in.workspace_id,
         audience: &app.audience,
         salt: mint::bytes()?,
+        issued_key: app.vault.key_in_use(),
         created_at: now,
         created_from: asker.address.to_string(),
         expires_at: later(now, absolute),
@@ -62,37 +62,68 @@ pub async fn sign_in(
     event.workspace_id = sign_in.workspace_id;
     event.subject = Some(grant.id.to_string());
     store::audit_events::insert(db, &event).await?;
-    pair(app, &grant, FIRST_GENERATION, now)
+    let lineage = Lineage { grant_id: grant.id, salt: &grant.salt };
+    let access = Access {
+        grant_id: grant.id,
+        user_id: grant.user_id,
+        client_id: grant.client_id,
+        scopes: grant.scopes,
+        workspace_id: grant.workspace_id,
+        audience: grant.audience,
+    };
+    pair(app, &access, lineage.token(app, grant.issued_key, FIRST_GENERATION)?, now)
 }
 
-fn pair(app: &App, grant: &NewGrant<'_>, generation: i32, now: Timestamp) -> anyhow::Result<TokenResponse> {
+/// What an access token says.
+pub struct Access<'a> {
+    pub grant_id: GrantId,
+    pub user_id: UserId,
+    pub client_id: &'a str,
+    pub scopes: Scopes,
+    pub workspace_id: Option<WorkspaceId>,
+    pub audience: &'a str,
+}
+
+pub fn pair(
+    app: &App,
+    access: &Access<'_>,
+    refresh_token: RefreshToken,
+    now: Timestamp,
+) -> anyhow::Result<TokenResponse> {
+    app.revocations.check_clock()?;
     let claims = Claims {
         iss: app.config.base_url.clone(),
-        sub: grant.user_id,
-        aud: grant.audience.to_owned(),
+        sub: access.user_id,
+        aud: access.audience.to_owned(),
         exp: now.as_second() + lifetimes::ACCESS_TOKEN,
         iat: now.as_second(),
         jti: mint::id::<AccessTokenId>(now)?,
-        client_id: grant.client_id.to_owned(),
-        scope: grant.scopes.to_string(),
-        grant: grant.id,
-        workspace: grant.workspace_id,
+        client_id: access.client_id.to_owned(),
+        scope: access.scopes.to_string(),
+        grant: access.grant_id,
+        workspace: access.workspace_id,
         nbf: None,
     };
     Ok(TokenResponse {
         access_token: app.signing_keys.sign(&claims, now)?,
         token_type: TokenType::Bearer,
         expires_in: lifetimes::ACCESS_TOKEN,
-        refresh_token: refresh_token(&app.vault, grant.id, &grant.salt, generation),
-        scope: grant.scopes.to_string(),
-        workspace_id: grant.workspace_id,
+        refresh_token,
+        scope: access.scopes.to_string(),
+        workspace_id: access.workspace_id,
     })
 }
 
-/// Grant id, key version, generation and their MAC: any token ever issued can be recomputed, at no storage.
-fn refresh_token(vault: &Vault, grant: GrantId, salt: &[u8], generation: i32) -> RefreshToken {
-    let id = *grant.uuid().as_bytes();
-    let generation = generation.to_be_bytes();
-    let mac = vault.mac(Purpose::RefreshToken, &[salt, &id, &generation]);
-    RefreshToken::from_body(&[&id[..], &[mac.key_id], &generation, &mac.bytes].concat())
+/// What all refresh tokens of a grant are derived from.
+pub struct Lineage<'a> {
+    pub grant_id: GrantId,
+    pub salt: &'a [u8],
+}
+
+impl Lineage<'_> {
+    /// The token of this number, under this root key.
+    pub fn token(&self, app: &App, key_id: u8, generation: i32) -> Result<RefreshToken, Error> {
+        refresh_token::derive(&app.vault, key_id, self.grant_id, self.salt, generation)
+            .ok_or_else(|| Error::Unavailable(format!("root key {key_id} is not configured")))
+    }
 }

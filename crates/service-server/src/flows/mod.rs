@@ -4,15 +4,21 @@
 //! and carries the verdict out. It knows nothing of HTTP.
 
 pub mod authenticate;
+pub mod clients;
+pub mod end_access;
 pub mod enter_space;
 pub mod exchange_otp;
+pub mod introspect;
 pub mod issue;
 pub mod limit;
 pub mod login_options;
 pub mod projects;
 pub mod readiness;
+pub mod refresh;
 pub mod request_otp;
+pub mod revoke;
 pub mod rotate_signing_keys;
+pub mod sessions;
 pub mod whoami;
 
 use std::{net::IpAddr, sync::Arc};
@@ -32,7 +38,7 @@ pub struct Asker {
 
 impl Asker {
     /// Something that this asker caused.
-    fn event(&self, event: &'static str, now: Timestamp, details: Value) -> anyhow::Result<Event<'static>> {
+    fn event<'e>(&self, event: &'static str, now: Timestamp, details: Value) -> anyhow::Result<Event<'e>> {
         Ok(Event {
             id: mint::id(now)?,
             at: now,

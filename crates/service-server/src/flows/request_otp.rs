@@ -29,7 +29,7 @@ use crate::{
         Asker,
         limit::{Limit, network_of},
     },
-    mailer::Letter,
+    letters::Letter,
     mint,
     store::{self, otps::NewOtp},
     vault::Purpose,
@@ -73,7 +73,7 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let db = app.database.begin().await?;
     if let Some(id) = &request.client_id {
         let client = store::clients::find(&db, id).await?;
-        clients::judge(client.as_ref(), false, GrantType::Otp)
+        clients::judge(client.as_ref(), None, GrantType::Otp)
             .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     }
     let per_address = Limit { policy: "otp-address", whom: address.as_str().as_bytes() };

@@ -7,14 +7,17 @@
 use std::time::Duration;
 
 use serde_json::json;
+use service_api::errors::Reason;
 use service_rules::{
     Timestamp,
+    revocation::Subject,
     signing::{self, State, later},
 };
 
 use crate::{
     app::App,
     database::Connection,
+    flows::end_access::{self, EndingTransaction},
     mint,
     signing_keys::{self, GeneratedKey},
     store::{self, audit_events::Event, signing_keys::StoredKey},
@@ -69,9 +72,9 @@ async fn is_due(app: &App, db: &Connection, now: Timestamp) -> anyhow::Result<bo
 /// Refuses from now on everything that a key signed, as after a compromise.
 pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetired>> {
     let now = app.clock.now();
-    let db = app.database.begin().await?;
-    store::signing_keys::lock(&db).await?;
-    let keys = store::signing_keys::list(&db).await?;
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    store::signing_keys::lock(transaction.db()).await?;
+    let keys = store::signing_keys::list(transaction.db()).await?;
     let Some(key) = keys.iter().find(|key| key.kid == kid) else { return Ok(Err(NotRetired::Unknown)) };
     let signs = |key: &StoredKey| key.schedule.active_at <= now;
     let another_stays =
@@ -79,11 +82,12 @@ pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetire
     if signs(key) && !another_stays {
         return Ok(Err(NotRetired::StillNeeded));
     }
-    if !store::signing_keys::mark_retired(&db, kid, now).await? {
+    if !store::signing_keys::mark_retired(transaction.db(), kid, now).await? {
         return Ok(Err(NotRetired::Unknown));
     }
-    store::audit_events::insert(&db, &event("key.retired", kid, now)?).await?;
-    db.commit().await?;
+    store::audit_events::insert(transaction.db(), &event("key.retired", kid, now)?).await?;
+    transaction.end(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin).await?;
+    end_access::finish(app, transaction).await?;
     app.reload_signing_keys().await?;
     Ok(Ok(()))
 }

@@ -16,7 +16,7 @@ use crate::{
     app::App,
     failure::Failure,
     flows,
-    http::error::{self, ApiError},
+    http::{error::ApiError, refusals},
     verified_tokens::Verified,
 };
 
@@ -43,12 +43,16 @@ pub trait Of {
 /// Any scope of the right kind will do.
 pub enum Anything {}
 pub enum Projects {}
+pub enum Sessions {}
 
 impl Of for Anything {
     const RESOURCE: Option<Resource> = None;
 }
 impl Of for Projects {
     const RESOURCE: Option<Resource> = Some(Resource::Projects);
+}
+impl Of for Sessions {
+    const RESOURCE: Option<Resource> = Some(Resource::Sessions);
 }
 impl<R: Of> Needs for Read<R> {
     const SCOPE: Scope = Scope { action: Action::Read, resource: R::RESOURCE };
@@ -68,7 +72,7 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let refuse = |refusal| error::bearer(refusal, &app.config.base_url);
+        let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
         let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
         let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
         match flows::authenticate::authenticate(app, token, S::SCOPE).await {

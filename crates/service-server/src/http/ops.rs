@@ -12,7 +12,7 @@ pub fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Whether this node should get requests: it has keys to sign with, and a database that answers.
+/// Whether this node should get requests: it has keys to sign with, knows what was ended, and its database answers.
 async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
     match readiness::check(&app).await {
         Ok(()) => (StatusCode::OK, "ready\n"),
@@ -25,6 +25,9 @@ async fn metrics(State(app): State<App>) -> String {
     let (connections, free) = app.database.usage();
     app.metrics.database_connections.set(count(connections));
     app.metrics.database_connections_free.set(count(free));
+    let (endings, age) = app.revocations.state();
+    app.metrics.revocations.set(count(endings));
+    app.metrics.revocations_age.set(age);
     app.metrics.room.set(count(app.in_flight.available_permits()));
     app.metrics.bodies_room.set(count(app.arriving.available_permits()));
     app.metrics.render()

@@ -66,7 +66,9 @@ pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-fn decode(text: &str) -> Option<String> {
+/// Undoes the encoding of one part of a form; `None` for escapes that are broken or not UTF-8, and for NUL.
+#[must_use]
+pub fn decode(text: &str) -> Option<String> {
     let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     let broken = text.split('%').skip(1).any(|rest| !is_escape(rest));
     let spaced = text.replace('+', " ");

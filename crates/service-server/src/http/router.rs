@@ -18,9 +18,14 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::LOGIN_OPTIONS, v1::login_options::ask))
         .merge(at(&endpoints::OTP_TOKENS, v1::otp_tokens::create))
         .merge(at(&endpoints::TOKEN, oauth::token::exchange))
+        .merge(at(&endpoints::REVOKE, oauth::revoke::revoke))
+        .merge(at(&endpoints::INTROSPECT, oauth::introspect::introspect))
         .merge(at(&endpoints::JWKS, oauth::jwks::show))
         .merge(at(&endpoints::WHOAMI, v1::whoami::show))
         .merge(at(&endpoints::LIST_PROJECTS, v1::projects::list))
+        .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
+        .merge(at(&endpoints::END_SESSION, v1::sessions::end))
+        .merge(at(&endpoints::END_OTHER_SESSIONS, v1::sessions::end_others))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
@@ -32,6 +37,7 @@ fn at<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) ->
     let filter = match endpoint.method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
+        Method::Delete => MethodFilter::DELETE,
     };
     let route: MethodRouter<App> = on(filter, handler);
     Router::new().route(endpoint.path, route.layer(Extension(endpoint)))

@@ -34,6 +34,31 @@ pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: Workspace
     row.map(|row| from_text(row.try_get("role")?)).transpose()
 }
 
+/// Ends a membership; `false`: there is none that could end.
+pub async fn mark_ended(
+    db: &Connection,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let changed = db
+        .execute(
+            r"update memberships set ended_at = $3 where user_id = $1 and workspace_id = $2 and ended_at is null",
+            &[&user_id.uuid(), &workspace_id.uuid(), &now],
+        )
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Ends every membership of a workspace.
+pub async fn mark_all_ended(db: &Connection, workspace_id: WorkspaceId, now: Timestamp) -> Result<u64, Error> {
+    db.execute(
+        r"update memberships set ended_at = $2 where workspace_id = $1 and ended_at is null",
+        &[&workspace_id.uuid(), &now],
+    )
+    .await
+}
+
 const fn to_text(role: Role) -> &'static str {
     match role {
         Role::Owner => "owner",

@@ -13,6 +13,7 @@ pub mod outbox;
 pub mod projects;
 pub mod rates;
 pub mod recent_hits;
+pub mod revocations;
 pub mod signing_keys;
 pub mod users;
 pub mod workspaces;

@@ -16,6 +16,24 @@ pub async fn insert(db: &Connection, id: UserId, email: &Address, now: Timestamp
         .map(drop)
 }
 
+/// Disables or enables a user; `false`: it was so already.
+pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Timestamp>) -> Result<bool, Error> {
+    let changed = db
+        .execute(
+            r"update users set disabled_at = $2
+               where id = $1 and (disabled_at is null) <> ($2::timestamptz is null)",
+            &[&id.uuid(), &disabled_at],
+        )
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Whether the user is there and enabled; whoever disables it waits until this transaction ends.
+pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
+    let row = db.query_opt(r"select from users where id = $1 and disabled_at is null for share", &[&id.uuid()]).await?;
+    Ok(row.is_some())
+}
+
 pub async fn find(db: &Connection, id: UserId) -> Result<Option<User>, Error> {
     let row = db
         .query_opt(r"select email, disabled_at is not null as disabled from users where id = $1", &[&id.uuid()])

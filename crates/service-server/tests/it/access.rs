@@ -92,7 +92,7 @@ impl Refusal {
 fn protected() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter_map(|endpoint| match endpoint.access {
         Access::Bearer(needed) => Some((*endpoint, needed)),
-        Access::Public => None,
+        Access::Public | Access::Client => None,
     })
 }
 

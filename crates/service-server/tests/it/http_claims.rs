@@ -14,7 +14,11 @@ use service_testkit::{
 fn only_the_methods_of_the_table_are_taken_ht_10() -> Result<()> {
     with_server(async |server| {
         for endpoint in endpoints::ALL {
-            let allow = if endpoint.method == endpoints::Method::Get { "GET,HEAD" } else { "POST" };
+            let allow = match endpoint.method {
+                endpoints::Method::Get => "GET,HEAD",
+                endpoints::Method::Post => "POST",
+                endpoints::Method::Delete => "DELETE",
+            };
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "PURGE"] {
                 if allow.split(',').any(|allowed| allowed == method) {
                     continue;

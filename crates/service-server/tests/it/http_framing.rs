@@ -156,7 +156,8 @@ fn http_2_is_not_spoken_ht_09() -> Result<()> {
 #[test]
 fn a_route_has_one_spelling_ht_10() -> Result<()> {
     with_server(async |server| {
-        for endpoint in endpoints::ALL {
+        // A segment that varies takes any spelling, and its handler looks at it.
+        for endpoint in endpoints::ALL.iter().filter(|endpoint| !endpoint.path.contains('{')) {
             let (method, path) = (endpoint.method.as_str(), endpoint.path);
             let (parent, name) = path.rsplit_once('/').context("a path without a slash")?;
             for spelling in [
@@ -189,7 +190,8 @@ fn a_route_has_one_spelling_ht_10() -> Result<()> {
             ] {
                 let request = format!("{method} {spelling} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
                 let answer = raw(server, request.as_bytes()).await?;
-                let refused = answer.starts_with("HTTP/1.1 404 ") || answer.starts_with("HTTP/1.1 400 ");
+                let refused =
+                    ["404", "400", "405"].iter().any(|status| answer.starts_with(&format!("HTTP/1.1 {status} ")));
                 let understood = answer.contains("\"invalid_request\"");
                 ensure!(refused && !understood, "{method} {spelling} got {answer:.30}");
             }

@@ -3,4 +3,5 @@
 pub mod login_options;
 pub mod otp_tokens;
 pub mod projects;
+pub mod sessions;
 pub mod whoami;

@@ -3,23 +3,19 @@
 //! A statement whose answer did not come in time has an unknown outcome. Nothing is cancelled: the connection is
 //! dropped and never used again, and the caller learns that the outcome is unknown.
 
+mod connect;
+
 use std::{
     fmt,
-    net::IpAddr,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::{
-    Row,
-    config::{Host, SslMode},
-    error::SqlState,
-    types::ToSql,
-};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
+
+pub use self::connect::{connect, listen};
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -39,14 +35,12 @@ pub enum Error {
 }
 
 impl Database {
-    /// Does not connect yet: connections are made when they are needed.
-    pub fn new(settings: &crate::config::Database) -> anyhow::Result<Self> {
-        let manager = Manager::from_config(
-            connection_settings(settings)?,
-            MakeRustlsConnect::new(tls(settings)?),
-            ManagerConfig { recycling_method: RecyclingMethod::Fast },
-        );
-        let pool = Pool::builder(manager).max_size(settings.connections).build()?;
+    /// Does not connect yet: up to so many connections are made when they are needed.
+    pub fn new(settings: &crate::config::Database, connections: usize) -> anyhow::Result<Self> {
+        let (url, connector) = connect::parts(settings)?;
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_connect(url, connector, recycling);
+        let pool = Pool::builder(manager).max_size(connections).build()?;
         Ok(Self { pool, deadline: settings.deadline })
     }
 
@@ -182,49 +176,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// The URL's settings, with those that keep a dead peer from holding a connection.
-pub fn connection_settings(settings: &crate::config::Database) -> anyhow::Result<tokio_postgres::Config> {
-    let mut url: tokio_postgres::Config =
-        settings.url.parse().map_err(|_| anyhow::anyhow!("database.url is not a PostgreSQL address"))?;
-    url.application_name("serviced")
-        .connect_timeout(settings.deadline)
-        .tcp_user_timeout(Duration::from_secs(10))
-        .keepalives_idle(Duration::from_secs(10))
-        .options(
-            "-c idle_in_transaction_session_timeout=10s -c statement_timeout=5s -c lock_timeout=1s \
-             -c client_connection_check_interval=1s",
-        );
-    require_tls_abroad(&mut url)?;
-    Ok(url)
-}
-
-/// In clear only to a database on the same machine.
-fn require_tls_abroad(url: &mut tokio_postgres::Config) -> anyhow::Result<()> {
-    let is_here = |host: &Host| match host {
-        Host::Unix(_) => true,
-        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
-    };
-    if url.get_hosts().iter().all(is_here) {
-        return Ok(());
-    }
-    match url.get_ssl_mode() {
-        SslMode::Disable => anyhow::bail!("database.url disables TLS to another machine; leave sslmode out"),
-        SslMode::Prefer => drop(url.ssl_mode(SslMode::Require)),
-        _ => {}
-    }
-    Ok(())
-}
-
-pub fn tls(settings: &crate::config::Database) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    match &settings.ca_file {
-        Some(path) => crate::config::certificates(path)?.into_iter().try_for_each(|der| roots.add(der))?,
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-    }
-    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
-}

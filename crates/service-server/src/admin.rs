@@ -1,0 +1,133 @@
+//! `serviced admin`: what an operator does to users, members, workspaces, clients and everybody.
+
+use clap::Subcommand;
+use service_api::ids::WorkspaceId;
+use service_rules::email::Address;
+use service_server::{
+    app::App,
+    flows::{clients, end_access},
+    migrations, store,
+};
+
+use crate::say;
+
+#[derive(Subcommand)]
+pub(crate) enum Admin {
+    /// Accounts, by their e-mail address
+    #[command(subcommand)]
+    User(User),
+    /// Who is in a workspace
+    #[command(subcommand)]
+    Member(Member),
+    /// Workspaces, by their id
+    #[command(subcommand)]
+    Workspace(Workspace),
+    /// Services that ask what tokens are worth
+    #[command(subcommand)]
+    Client(Client),
+    /// The moment before which no session counts
+    #[command(subcommand)]
+    Epoch(Epoch),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum User {
+    /// End all sessions and allow no new ones
+    Disable { address: String },
+    /// Allow signing in again
+    Enable { address: String },
+    /// End all sessions; signing in again is allowed
+    SignOut { address: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Member {
+    /// Take a user out of a workspace
+    Remove { address: String, workspace: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Workspace {
+    /// Delete a workspace for all its members
+    Delete { workspace: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Client {
+    /// Make a client that may use /oauth/introspect; its secret is shown once
+    Create { name: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Epoch {
+    /// End every session of everybody, as after the database was restored from a backup
+    Bump,
+}
+
+pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
+    migrations::check(&app.config.database).await?;
+    match command {
+        Admin::User(command) => user(command, app).await,
+        Admin::Member(Member::Remove { address, workspace }) => {
+            let (address, workspace) = (parse_address(address)?, parse_workspace(workspace)?);
+            let db = app.database.connect().await?;
+            let account = store::emails::find_user(&db, &address).await?;
+            drop(db);
+            let nobody = || anyhow::anyhow!("there is no such member");
+            let user_id = account.ok_or_else(nobody)?.user_id;
+            end_access::remove_member(app, user_id, workspace).await?.map_err(|_| nobody())?;
+            say(&format!("Removed {user_id} from {workspace}. Their tokens for it end within a second."));
+            Ok(())
+        }
+        Admin::Workspace(Workspace::Delete { workspace }) => {
+            let workspace = parse_workspace(workspace)?;
+            let deleted = end_access::delete_workspace(app, workspace).await?;
+            deleted.map_err(|_| anyhow::anyhow!("there is no such workspace"))?;
+            say(&format!("Deleted {workspace}. Tokens for it end within a second."));
+            Ok(())
+        }
+        Admin::Client(Client::Create { name }) => {
+            let client = clients::create_introspecting(app, name).await?;
+            say(&format!("client_id: {}", client.id));
+            say(&format!("client_secret: {}", client.secret.expose()));
+            say("Keep the secret: it is not stored and cannot be shown again.");
+            Ok(())
+        }
+        Admin::Epoch(Epoch::Bump) => {
+            let epoch = end_access::bump_epoch(app).await?;
+            say(&format!(
+                "Everything from before {epoch:.0} is over: everybody has to sign in again after that moment."
+            ));
+            Ok(())
+        }
+    }
+}
+
+async fn user(command: &User, app: &App) -> anyhow::Result<()> {
+    match command {
+        User::Disable { address } => {
+            let disabled = end_access::disable_user(app, &parse_address(address)?).await?;
+            let id = disabled.map_err(|_| anyhow::anyhow!("there is no such user that is not disabled yet"))?;
+            say(&format!("Disabled {id}. Their tokens end within a second."));
+        }
+        User::Enable { address } => {
+            let enabled = end_access::enable_user(app, &parse_address(address)?).await?;
+            let id = enabled.map_err(|_| anyhow::anyhow!("there is no such user that is disabled"))?;
+            say(&format!("Enabled {id}. They can sign in again; their old sessions stay ended."));
+        }
+        User::SignOut { address } => {
+            let signed_out = end_access::sign_out_user(app, &parse_address(address)?).await?;
+            let id = signed_out.map_err(|_| anyhow::anyhow!("there is no such user"))?;
+            say(&format!("Signed {id} out everywhere. They can sign in again in half a minute."));
+        }
+    }
+    Ok(())
+}
+
+fn parse_address(text: &str) -> anyhow::Result<Address> {
+    Address::parse(text).map_err(|_| anyhow::anyhow!("{text} is not an e-mail address"))
+}
+
+fn parse_workspace(text: &str) -> anyhow::Result<WorkspaceId> {
+    text.parse().map_err(|_| anyhow::anyhow!("{text} is not the id of a workspace, such as wsp_01h2…"))
+}

@@ -1,0 +1,187 @@
+//! Ending access before its time: everything that ends a credential goes through here.
+//!
+//! What ended is written in the transaction that ends it, so there is never the one without the other. When it has been
+//! committed, this node knows it at once and the others are told.
+
+use serde_json::json;
+use service_api::{
+    errors::Reason,
+    ids::{GrantId, UserId, WorkspaceId},
+};
+use service_rules::{
+    Timestamp,
+    email::Address,
+    revocation::{Ending, Subject},
+};
+
+use crate::{
+    app::App,
+    database::{Connection, Error},
+    mint, revocations,
+    store::{self, audit_events::Event},
+};
+
+/// A transaction that ends something.
+pub struct EndingTransaction<'a> {
+    app: &'a App,
+    db: Connection,
+    now: Timestamp,
+    endings: Vec<Ending>,
+}
+
+impl<'a> EndingTransaction<'a> {
+    pub async fn begin(app: &'a App, now: Timestamp) -> Result<Self, Error> {
+        Ok(Self { app, db: app.database.begin().await?, now, endings: Vec::new() })
+    }
+
+    #[must_use]
+    pub fn db(&self) -> &Connection {
+        &self.db
+    }
+
+    /// Ends every token of the subject that was issued until now.
+    pub async fn end(&mut self, subject: Subject, because: Reason) -> anyhow::Result<()> {
+        let ending = Ending::of(subject, because, self.now);
+        store::revocations::insert(&self.db, mint::id(self.now)?, &ending).await?;
+        self.endings.push(ending);
+        Ok(())
+    }
+
+    /// Ends a grant with all its tokens; `false`: it had been ended already.
+    pub async fn end_grant(&mut self, id: GrantId, because: Reason) -> anyhow::Result<bool> {
+        let ended = store::grants::mark_revoked(&self.db, id, because, self.now).await?;
+        if ended {
+            self.end(Subject::Grant(id), because).await?;
+        }
+        Ok(ended)
+    }
+
+    pub async fn commit(self) -> Result<(), Error> {
+        self.db.commit().await?;
+        self.app.revocations.committed(self.endings);
+        Ok(())
+    }
+}
+
+/// There is nothing that could end.
+#[derive(Debug)]
+pub struct NothingToEnd;
+
+/// Ends all sessions of a user and lets nobody sign in as them.
+pub async fn disable_user(app: &App, address: &Address) -> anyhow::Result<Result<UserId, NothingToEnd>> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let Some(user_id) = find_user(transaction.db(), address).await? else { return Ok(Err(NothingToEnd)) };
+    if !store::users::mark_disabled(transaction.db(), user_id, Some(now)).await? {
+        return Ok(Err(NothingToEnd));
+    }
+    let because = Reason::UserDisabled;
+    store::grants::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
+    transaction.end(Subject::User(user_id), because).await?;
+    record(transaction.db(), "user.disabled", Some(user_id), None, now).await?;
+    finish(app, transaction).await?;
+    Ok(Ok(user_id))
+}
+
+/// Lets a disabled user sign in again. The sessions that were ended stay ended.
+pub async fn enable_user(app: &App, address: &Address) -> anyhow::Result<Result<UserId, NothingToEnd>> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    let Some(user_id) = find_user(&db, address).await? else { return Ok(Err(NothingToEnd)) };
+    if !store::users::mark_disabled(&db, user_id, None).await? {
+        return Ok(Err(NothingToEnd));
+    }
+    record(&db, "user.enabled", Some(user_id), None, now).await?;
+    db.commit().await?;
+    Ok(Ok(user_id))
+}
+
+/// Ends all sessions of a user, who may sign in again.
+pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Result<UserId, NothingToEnd>> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let Some(user_id) = find_user(transaction.db(), address).await? else { return Ok(Err(NothingToEnd)) };
+    let because = Reason::RevokedByAdmin;
+    store::grants::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
+    transaction.end(Subject::User(user_id), because).await?;
+    record(transaction.db(), "user.signed_out", Some(user_id), None, now).await?;
+    finish(app, transaction).await?;
+    Ok(Ok(user_id))
+}
+
+/// Takes a user out of a workspace, and ends their tokens for it.
+pub async fn remove_member(
+    app: &App,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+) -> anyhow::Result<Result<(), NothingToEnd>> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    if !store::memberships::mark_ended(transaction.db(), user_id, workspace_id, now).await? {
+        return Ok(Err(NothingToEnd));
+    }
+    transaction.end(Subject::Membership(user_id, workspace_id), Reason::WorkspaceRemoved).await?;
+    record(transaction.db(), "member.removed", Some(user_id), Some(workspace_id), now).await?;
+    finish(app, transaction).await?;
+    Ok(Ok(()))
+}
+
+/// Deletes a workspace, and ends every token for it.
+pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> anyhow::Result<Result<(), NothingToEnd>> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    if !store::workspaces::mark_deleted(transaction.db(), workspace_id, now).await? {
+        return Ok(Err(NothingToEnd));
+    }
+    store::memberships::mark_all_ended(transaction.db(), workspace_id, now).await?;
+    transaction.end(Subject::Workspace(workspace_id), Reason::WorkspaceRemoved).await?;
+    record(transaction.db(), "workspace.deleted", None, Some(workspace_id), now).await?;
+    finish(app, transaction).await?;
+    Ok(Ok(()))
+}
+
+/// Ends every session and every token of everybody, as after a restore: what was ended after the moment that was
+/// restored is not known to the database any more, so nothing that is older than this can be trusted.
+pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    transaction.end(Subject::Everybody, Reason::RevokedByAdmin).await?;
+    record(transaction.db(), "epoch.bumped", None, None, now).await?;
+    finish(app, transaction).await?;
+    Ok(Ending::of(Subject::Everybody, Reason::RevokedByAdmin, now).not_before)
+}
+
+/// An operator's command ends before its background work would ring.
+pub async fn finish(app: &App, transaction: EndingTransaction<'_>) -> anyhow::Result<()> {
+    transaction.commit().await?;
+    if let Err(error) = revocations::ring_now(app).await {
+        tracing::debug!(error = format!("{error:#}"), "Could not ring");
+    }
+    Ok(())
+}
+
+async fn find_user(db: &Connection, address: &Address) -> Result<Option<UserId>, Error> {
+    Ok(store::emails::find_user(db, address).await?.map(|account| account.user_id))
+}
+
+async fn record(
+    db: &Connection,
+    event: &'static str,
+    user_id: Option<UserId>,
+    workspace_id: Option<WorkspaceId>,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let event = Event {
+        id: mint::id(now)?,
+        at: now,
+        event,
+        user_id,
+        client_id: None,
+        workspace_id,
+        subject: None,
+        address: None,
+        request_id: None,
+        details: json!({}),
+    };
+    Ok(store::audit_events::insert(db, &event).await?)
+}

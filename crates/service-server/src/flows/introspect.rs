@@ -1,0 +1,120 @@
+//! What a token is worth at this moment (`POST /oauth/introspect`, RFC 7662).
+//!
+//! Asked by services that cannot follow the revocations themselves. The answer is read from the database each time, so
+//! it is true on every node at once; about a token that is worth nothing it says nothing, not even why.
+
+use service_api::oauth::{AboutToken, IntrospectedKind, IntrospectedToken, Introspection};
+use service_rules::{
+    Timestamp, clients, lifetimes,
+    rotation::{self, Presented, Verdict},
+    signing::later,
+};
+
+use crate::{
+    app::App,
+    failure::Failure,
+    flows::{Asker, authenticate, clients::PresentedClient},
+    refresh_token::UnverifiedToken,
+    store::{self, grants::StoredGrant},
+};
+
+#[derive(Debug)]
+pub enum Refusal {
+    Client(clients::Refusal),
+    Unusable(&'static str),
+}
+
+pub async fn introspect(
+    app: &App,
+    asker: &Asker,
+    client: &PresentedClient,
+    about: &AboutToken,
+) -> Result<Introspection, Failure<Refusal>> {
+    let now = app.clock.now();
+    let db = app.database.connect().await?;
+    let found = match &client.id {
+        Some(id) => store::clients::find(&db, id).await?,
+        None => None,
+    };
+    clients::judge_introspection(found.as_ref(), client.digest().as_ref())
+        .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+    drop(db);
+    let token = about.token.as_ref().ok_or(Failure::Refused(Refusal::Unusable("token is missing")))?;
+    let token = match UnverifiedToken::read(token) {
+        Some(token) => refresh_token(app, asker, &token, now).await?,
+        None => access_token(app, token.expose(), now).await?,
+    };
+    Ok(Introspection { active: token.is_some(), token })
+}
+
+async fn access_token(app: &App, text: &str, now: Timestamp) -> anyhow::Result<Option<IntrospectedToken>> {
+    let judged = match authenticate::genuine(app, text).await {
+        Ok(verified) => app.revocations.judge(&verified.claims, &verified.key_id).map(|()| verified),
+        Err(refused) => Err(refused),
+    };
+    let verified = match judged {
+        Ok(verified) => verified,
+        Err(Failure::Refused(_)) => return Ok(None),
+        Err(Failure::Broken(broken)) => return Err(broken),
+    };
+    let claims = &verified.claims;
+    if claims.has_expired(now) || !app.signing_keys.accept(&verified.key_id, now)? {
+        return Ok(None);
+    }
+    let Some(grant) = find_live(app, claims.grant).await? else { return Ok(None) };
+    Ok(Some(IntrospectedToken {
+        token_type: IntrospectedKind::Bearer,
+        scope: claims.scope.clone(),
+        client_id: grant.client.id,
+        sub: claims.sub,
+        aud: claims.aud.clone(),
+        iss: claims.iss.clone(),
+        iat: claims.iat,
+        exp: claims.exp,
+        jti: Some(claims.jti),
+        workspace_id: claims.workspace,
+    }))
+}
+
+async fn refresh_token(
+    app: &App,
+    asker: &Asker,
+    token: &UnverifiedToken,
+    now: Timestamp,
+) -> anyhow::Result<Option<IntrospectedToken>> {
+    let Some(grant) = find_live(app, token.grant_id).await? else { return Ok(None) };
+    let presented = Presented {
+        genuine: token.is_genuine(&app.vault, &grant.salt) == Some(true),
+        generation: token.generation,
+        client_id: Some(&grant.client.id),
+        address: asker.address,
+    };
+    if matches!(rotation::judge(&presented, &grant.facts, now), Verdict::Refuse(_) | Verdict::Revoke(_)) {
+        return Ok(None);
+    }
+    let idle_at = later(grant.facts.rotated_at, lifetimes::REFRESH_IDLE);
+    Ok(Some(IntrospectedToken {
+        token_type: IntrospectedKind::RefreshToken,
+        scope: grant.scopes.to_string(),
+        client_id: grant.client.id,
+        sub: grant.user_id,
+        aud: grant.audience,
+        iss: app.config.base_url.clone(),
+        iat: grant.facts.rotated_at.as_second(),
+        exp: grant.facts.expires_at.min(idle_at).as_second(),
+        jti: None,
+        workspace_id: grant.workspace_id,
+    }))
+}
+
+/// A grant whose user, client and workspace all stand.
+async fn find_live(app: &App, id: service_api::ids::GrantId) -> anyhow::Result<Option<StoredGrant>> {
+    let epoch = app.revocations.epoch()?;
+    let db = app.database.connect().await?;
+    let grant = store::grants::find(&db, id).await?;
+    Ok(grant.filter(|grant| {
+        let facts = &grant.facts;
+        let stands = !facts.user_disabled && !facts.workspace_left && !grant.client.disabled;
+        stands && facts.ended.is_none() && epoch.is_none_or(|epoch| grant.created_at >= epoch)
+    }))
+}

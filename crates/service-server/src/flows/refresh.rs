@@ -1,0 +1,234 @@
+//! Refreshing: a refresh token for a new pair, at `POST /oauth/token`.
+//!
+//! 1. The text must have the form of a refresh token; a wrong checksum costs no query.
+//! 2. One read by primary key finds the grant with its user, its client and its membership.
+//! 3. `rotation::judge` says what presenting this token means.
+//! 4. One guarded statement moves the grant on, in place. If somebody else was faster, begin again at 2.
+//! 5. A replay ends the grant; that is committed before it is refused.
+//!
+//! Nothing is lost if this node dies anywhere between: the token that was presented goes on working until its successor
+//! is used.
+
+use serde_json::json;
+use service_api::{
+    errors::Reason,
+    oauth::{TokenRequest, TokenResponse},
+    scope::Scopes,
+};
+use service_rules::{
+    Timestamp, clients, lifetimes,
+    rotation::{self, Generations, Presented, Verdict},
+    scopes,
+    signing::later,
+};
+
+use crate::{
+    app::App,
+    database::{Connection, Error},
+    failure::Failure,
+    flows::{
+        Asker,
+        clients::PresentedClient,
+        end_access::EndingTransaction,
+        issue::{self, Access, Lineage},
+    },
+    letters::Letter,
+    refresh_token::UnverifiedToken,
+    store::{
+        self,
+        audit_events::Event,
+        grants::{Advance, StoredGrant},
+    },
+};
+
+/// Whoever loses a race finds the grant moved on; losing so many in a row does not happen.
+const TRIES: usize = 8;
+/// The mail about a replay is still worth reading after so long.
+const MAIL_WORTH: i64 = 3 * 86_400;
+
+#[derive(Debug)]
+pub enum Refusal {
+    Client(clients::Refusal),
+    Unusable(&'static str),
+    Scope,
+    Target,
+    /// The token opens nothing; if it is genuine, its holder is told why.
+    Token(Option<Reason>),
+}
+
+pub async fn refresh(
+    app: &App,
+    asker: &Asker,
+    client: &PresentedClient,
+    request: &TokenRequest,
+) -> Result<TokenResponse, Failure<Refusal>> {
+    let now = app.clock.now();
+    let refuse = |why| Err(Failure::Refused(why));
+    let Some(text) = &request.refresh_token else { return refuse(Refusal::Unusable("refresh_token is missing")) };
+    let Some(token) = UnverifiedToken::read(text) else { return refuse(Refusal::Token(None)) };
+    let refreshing = Refreshing { app, asker, client, token, now };
+    for _ in 0..TRIES {
+        let db = app.database.connect().await?;
+        let found = store::grants::find(&db, refreshing.token.grant_id).await?;
+        let Some(grant) = found else { return refuse(Refusal::Token(None)) };
+        let verdict = refreshing.judge(&grant)?;
+        app.metrics.refreshed(verdict);
+        match verdict {
+            Verdict::Refuse(rotation::Refusal::NotAccepted) => return refuse(Refusal::Token(None)),
+            Verdict::Refuse(rotation::Refusal::Dead(reason)) => return refuse(Refusal::Token(Some(reason))),
+            Verdict::Revoke(reason) => {
+                drop(db);
+                if refreshing.end(&grant, reason).await? {
+                    return refuse(Refusal::Token(Some(reason)));
+                }
+            }
+            Verdict::Repeat | Verdict::Rotate | Verdict::Supersede | Verdict::FastForward => {
+                clients::authenticate(Some(&grant.client), client.digest().as_ref())
+                    .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+                let scopes = asked_for(request, &grant).map_err(Failure::Refused)?;
+                if let Some(pair) = refreshing.advance(db, &grant, verdict, scopes).await? {
+                    return Ok(pair);
+                }
+            }
+        }
+    }
+    Err(Error::Unavailable("the grant moved on every time".into()).into())
+}
+
+/// What the request wants of the grant, which may be less than it has and nothing else.
+fn asked_for(request: &TokenRequest, grant: &StoredGrant) -> Result<Scopes, Refusal> {
+    if request.resource.as_ref().is_some_and(|resource| *resource != grant.audience) {
+        return Err(Refusal::Target);
+    }
+    let same = |workspace: &String| grant.workspace_id.is_some_and(|own| own.to_string() == *workspace);
+    if !request.workspace_id.as_ref().is_none_or(same) {
+        return Err(Refusal::Unusable("workspace_id is not that of the sign-in, and a refresh cannot change it"));
+    }
+    scopes::narrow(request.scope.as_deref(), grant.scopes).map_err(|_| Refusal::Scope)
+}
+
+struct Refreshing<'a> {
+    app: &'a App,
+    asker: &'a Asker,
+    client: &'a PresentedClient,
+    token: UnverifiedToken,
+    now: Timestamp,
+}
+
+impl Refreshing<'_> {
+    fn judge(&self, grant: &StoredGrant) -> anyhow::Result<Verdict> {
+        let genuine = match self.token.is_genuine(&self.app.vault, &grant.salt) {
+            Some(genuine) => genuine,
+            // Not a forged token: this node lacks a root key that another one uses.
+            None if grant.issued_key == Some(self.token.key_id) => {
+                return Err(Error::Unavailable(format!("root key {} is not configured", self.token.key_id)).into());
+            }
+            None => false,
+        };
+        let presented = Presented {
+            genuine,
+            generation: self.token.generation,
+            client_id: self.client.id.as_deref(),
+            address: self.asker.address,
+        };
+        let mut facts = grant.facts.clone();
+        let over = self.app.revocations.epoch()?.is_some_and(|epoch| grant.created_at < epoch);
+        facts.ended = facts.ended.or(over.then_some(Reason::RevokedByAdmin));
+        Ok(rotation::judge(&presented, &facts, self.now))
+    }
+
+    /// Carries a verdict out that hands out tokens; `None`: somebody else was faster.
+    async fn advance(
+        &self,
+        db: Connection,
+        grant: &StoredGrant,
+        verdict: Verdict,
+        scopes: Scopes,
+    ) -> anyhow::Result<Option<TokenResponse>> {
+        let seen = grant.facts.generations;
+        let (key, issued) = match rotation::next(verdict, self.token.generation, seen) {
+            Some(to) => {
+                let key = self.app.vault.key_in_use();
+                let advance = Advance { to, issued_key: key, at: self.now, from: self.asker.address.to_string() };
+                if !self.write(db, grant, &advance, verdict).await? {
+                    return Ok(None);
+                }
+                (key, to.issued)
+            }
+            None if verdict == Verdict::Repeat => {
+                let key = grant.issued_key;
+                (key.ok_or_else(|| anyhow::anyhow!("a rotated grant has no issued_key"))?, seen.issued)
+            }
+            None => anyhow::bail!("the grant has no number left"),
+        };
+        let lineage = Lineage { grant_id: grant.id, salt: &grant.salt };
+        let access = Access {
+            grant_id: grant.id,
+            user_id: grant.user_id,
+            client_id: &grant.client.id,
+            scopes,
+            workspace_id: grant.workspace_id,
+            audience: &grant.audience,
+        };
+        issue::pair(self.app, &access, lineage.token(self.app, key, issued)?, self.now).map(Some)
+    }
+
+    async fn write(
+        &self,
+        db: Connection,
+        grant: &StoredGrant,
+        advance: &Advance,
+        verdict: Verdict,
+    ) -> anyhow::Result<bool> {
+        let seen = grant.facts.generations;
+        if verdict != Verdict::FastForward {
+            return Ok(store::grants::advance(&db, grant.id, seen, advance).await?);
+        }
+        drop(db);
+        let db = self.app.database.begin().await?;
+        let advanced = store::grants::advance(&db, grant.id, seen, advance).await?;
+        if advanced {
+            store::audit_events::insert(&db, &self.event("refresh.fast_forwarded", grant)?).await?;
+            db.commit().await?;
+        }
+        Ok(advanced)
+    }
+
+    /// Ends a grant whose token came back, and tells its user; `false`: it has changed meanwhile.
+    async fn end(&self, grant: &StoredGrant, reason: Reason) -> anyhow::Result<bool> {
+        let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
+        if !transaction.end_grant(grant.id, Reason::Replayed).await? {
+            return Ok(false);
+        }
+        let mut event = self.event("refresh.replay", grant)?;
+        event.details["reason"] = reason.as_str().into();
+        store::audit_events::insert(transaction.db(), &event).await?;
+        let letter = Letter::SessionReplayed {
+            to: grant.user_email.clone(),
+            client_id: grant.client.id.clone(),
+            ended_at: self.now,
+            presented_from: self.asker.address.to_string(),
+        };
+        letter.post(&self.app.vault, transaction.db(), self.now, later(self.now, MAIL_WORTH)).await?;
+        transaction.commit().await?;
+        self.app.mail_waiting.notify_one();
+        Ok(true)
+    }
+
+    fn event<'g>(&self, name: &'static str, grant: &'g StoredGrant) -> anyhow::Result<Event<'g>> {
+        let Generations { base, issued } = grant.facts.generations;
+        let details = json!({ "presented": self.token.generation, "base": base, "issued": issued });
+        let mut event: Event<'g> = self.asker.event(name, self.now, details)?;
+        event.user_id = Some(grant.user_id);
+        event.client_id = Some(&grant.client.id);
+        event.workspace_id = grant.workspace_id;
+        event.subject = Some(grant.id.to_string());
+        Ok(event)
+    }
+}
+
+/// Sessions that were last refreshed before this are dead.
+#[must_use]
+pub fn idle_since(now: Timestamp) -> Timestamp {
+    later(now, -lifetimes::REFRESH_IDLE)
+}

@@ -1,0 +1,91 @@
+//! Where somebody is signed in, and ending it (`/v1/sessions`).
+
+use serde_json::json;
+use service_api::{
+    errors::Reason,
+    ids::{GrantId, Id as _},
+    page::Page,
+    sessions::{OthersEnded, Session},
+};
+use service_rules::{bearer::Claims, revocation::Subject};
+
+use crate::{
+    app::App,
+    cursor,
+    failure::Failure,
+    flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor, refresh},
+    store::{self, grants::Listed},
+};
+
+/// There is no such session of this user.
+#[derive(Debug)]
+pub struct NoSuchSession;
+
+/// Sessions that still live, the youngest first.
+pub async fn list(
+    app: &App,
+    caller: &Claims,
+    limit: u16,
+    cursor: Option<&str>,
+) -> Result<Page<Session>, Failure<ForeignCursor>> {
+    let now = app.clock.now();
+    let owner = caller.sub.to_string();
+    let list: &[&[u8]] = &[b"sessions", owner.as_bytes()];
+    let before = match cursor {
+        Some(text) => Some(cursor::read(&app.vault, list, text).ok_or(Failure::Refused(ForeignCursor))?),
+        None => None,
+    };
+    let listed = Listed {
+        now,
+        used_after: refresh::idle_since(now),
+        before: before.map(GrantId::from),
+        // One more than is shown tells whether there is a next page.
+        limit: i64::from(limit) + 1,
+    };
+    let db = app.database.connect().await?;
+    let mut data = store::grants::list_by_user(&db, caller.sub, &listed).await?;
+    let more = data.len() > usize::from(limit);
+    data.truncate(limit.into());
+    for session in &mut data {
+        session.current = session.id == caller.grant;
+    }
+    let next_cursor = data.last().filter(|_| more).map(|session| cursor::write(&app.vault, list, session.id.uuid()));
+    Ok(Page { data, next_cursor })
+}
+
+/// Ends one session of the caller; ending it again changes nothing.
+pub async fn end(app: &App, asker: &Asker, caller: &Claims, id: &str) -> Result<(), Failure<NoSuchSession>> {
+    let now = app.clock.now();
+    let id: GrantId = id.parse().map_err(|_| Failure::Refused(NoSuchSession))?;
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    if !store::grants::is_of_user(transaction.db(), id, caller.sub).await? {
+        return Err(Failure::Refused(NoSuchSession));
+    }
+    if transaction.end_grant(id, Reason::RevokedByUser).await? {
+        let mut event = asker.event("session.ended", now, json!({ "by": caller.grant }))?;
+        event.user_id = Some(caller.sub);
+        event.subject = Some(id.to_string());
+        store::audit_events::insert(transaction.db(), &event).await?;
+        transaction.commit().await?;
+    }
+    Ok(())
+}
+
+/// Ends every session of the caller but the one that asks.
+pub async fn end_others(app: &App, asker: &Asker, caller: &Claims) -> anyhow::Result<OthersEnded> {
+    let now = app.clock.now();
+    let because = Reason::RevokedByUser;
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let ended = store::grants::mark_all_revoked(transaction.db(), caller.sub, Some(caller.grant), because, now).await?;
+    for id in &ended {
+        transaction.end(Subject::Grant(*id), because).await?;
+    }
+    if !ended.is_empty() {
+        let mut event =
+            asker.event("session.others_ended", now, json!({ "by": caller.grant, "ended": ended.len() }))?;
+        event.user_id = Some(caller.sub);
+        store::audit_events::insert(transaction.db(), &event).await?;
+    }
+    transaction.commit().await?;
+    Ok(OthersEnded { ended: ended.len() as u64 })
+}

@@ -1,0 +1,20 @@
+//! The id in a path.
+
+use std::convert::Infallible;
+
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::request::Parts,
+};
+
+/// The one segment of the path that varies. What cannot be read is empty, and names nothing.
+pub struct PathId(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map(|Path(id)| id).unwrap_or_default()))
+    }
+}
