@@ -2,6 +2,8 @@
 //! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service itself.
 
 pub mod answer;
+pub mod fault_proxy;
+pub mod faults;
 pub mod leaks;
 pub mod load;
 pub mod mailbox;

@@ -33,6 +33,7 @@ mod projects;
 mod projects_query;
 mod readme;
 mod refresh;
+mod refresh_races;
 mod refresh_standing;
 mod refusals;
 mod revoke;

@@ -62,7 +62,13 @@ impl Cluster {
 
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://service@127.0.0.1:{}/{database}", self.port)
+        self.url_at(self.port, database)
+    }
+
+    /// The same through something that listens elsewhere.
+    #[must_use]
+    pub fn url_at(&self, port: u16, database: &str) -> String {
+        format!("postgres://service@127.0.0.1:{port}/{database}")
     }
 
     #[must_use]

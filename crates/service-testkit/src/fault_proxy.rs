@@ -1,0 +1,132 @@
+//! A TCP proxy that fails on command: in front of a database it is the network that breaks.
+//!
+//! What it does not forward it keeps, without closing or resetting anything: to both sides that looks like a peer that
+//! has become silent, which is the failure that timeouts are for.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Result;
+use memchr::memmem;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Notify, watch},
+};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Pass,
+    /// Nothing goes through, in either direction.
+    Cut,
+}
+
+/// Forwards to one address, on a thread of its own; ends when dropped.
+pub struct FaultProxy {
+    pub address: SocketAddr,
+    mode: watch::Sender<Mode>,
+    trap: Arc<Trap>,
+    stop: CancellationToken,
+}
+
+/// An answer that is to be held back.
+#[derive(Default)]
+struct Trap {
+    pattern: Mutex<Option<Vec<u8>>>,
+    sprung: Notify,
+}
+
+impl FaultProxy {
+    pub fn start(target: SocketAddr) -> Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (mode, watched) = watch::channel(Mode::Pass);
+        let (trap, stop) = (Arc::<Trap>::default(), CancellationToken::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::spawn({
+            let (trap, stop) = (trap.clone(), stop.clone());
+            move || {
+                runtime.block_on(async {
+                    let Ok(listener) = TcpListener::from_std(listener) else { return };
+                    stop.run_until_cancelled(accept(listener, target, watched, trap)).await;
+                });
+            }
+        });
+        Ok(Self { address, mode, trap, stop })
+    }
+
+    /// From now on nothing goes through, and nobody is told.
+    pub fn cut(&self) {
+        self.mode.send_replace(Mode::Cut);
+    }
+
+    /// What was held back goes through, and everything else again.
+    pub fn mend(&self) {
+        self.mode.send_replace(Mode::Pass);
+    }
+
+    /// Waits for an answer that holds `pattern`, and keeps it back for ever with all that follows on its connection.
+    pub async fn hold_back(&self, pattern: &[u8]) {
+        *self.trap.pattern.lock().unwrap_or_else(PoisonError::into_inner) = Some(pattern.to_vec());
+        self.trap.sprung.notified().await;
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Trap {
+    /// Whether this answer is the one; a trap springs once.
+    fn springs(&self, bytes: &[u8]) -> bool {
+        let mut pattern = self.pattern.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = pattern.as_ref().is_some_and(|pattern| memmem::find(bytes, pattern).is_some());
+        if found {
+            *pattern = None;
+            self.sprung.notify_one();
+        }
+        found
+    }
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver<Mode>, trap: Arc<Trap>) {
+    while let Ok((near, _)) = listener.accept().await {
+        let (mode, trap) = (mode.clone(), trap.clone());
+        tokio::spawn(async move {
+            let Ok(far) = TcpStream::connect(target).await else { return };
+            drop((near.set_nodelay(true), far.set_nodelay(true)));
+            let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
+            tokio::join!(forward(from_near, to_far, mode.clone(), None), forward(from_far, to_near, mode, Some(trap)));
+        });
+    }
+}
+
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut mode: watch::Receiver<Mode>,
+    trap: Option<Arc<Trap>>,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read) = from.read(&mut buffer).await {
+        let bytes = &buffer[..read];
+        if trap.as_ref().is_some_and(|trap| trap.springs(bytes)) {
+            std::future::pending::<()>().await;
+        }
+        if mode.wait_for(|mode| *mode == Mode::Pass).await.is_err() || bytes.is_empty() {
+            return;
+        }
+        if to.write_all(bytes).await.is_err() {
+            return;
+        }
+    }
+}
