@@ -57,7 +57,7 @@ fn step(name: &str, command: &str) -> Result<()> {
 fn test() -> Result<()> {
     let began = Instant::now();
     let mut child = Command::new("cargo")
-        .args(["test", "--locked", "--workspace", "--no-fail-fast"])
+        .args(["test", "--locked", "--workspace", "--no-fail-fast", "--", "--show-output"])
         .current_dir(root())
         .stdout(Stdio::piped())
         .spawn()?;

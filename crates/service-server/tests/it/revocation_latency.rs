@@ -1,0 +1,192 @@
+//! Revocation over three processes: how long after it was acknowledged a token is still accepted anywhere.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::future::try_join_all;
+use reqwest::Method;
+use service_testkit::{
+    fault_proxy::FaultProxy,
+    process::Process,
+    server::{Setup, SignedIn, TestServer, otp_exchange, refresh_body, request_code, signed_in},
+};
+use tokio::time::sleep;
+
+const SERVICED: &str = env!("CARGO_BIN_EXE_serviced");
+const REVOCATIONS: usize = 200;
+/// So many are under way at once, each asking every node so often: 200 requests a second on three nodes.
+const AT_ONCE: usize = 4;
+const ASK_EVERY: Duration = Duration::from_millis(60);
+
+fn setup() -> Setup {
+    Setup::default().on_system_clock().set("limits.otp_sends_per_address", "100000/60")
+}
+
+async fn sign_in(server: &TestServer, node: &Process, email: &str) -> Result<SignedIn> {
+    let (otp_id, code) = request_code(&node.door, &server.mailbox, &server.leaks, email).await?;
+    signed_in(&node.door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?)
+}
+
+/// Asks one node until it refuses; when the last request that it accepted was sent.
+async fn last_accepted(node: &Process, token: &str) -> Result<Option<Instant>> {
+    let (began, mut last) = (Instant::now(), None);
+    loop {
+        let sent = Instant::now();
+        let answer = node.door.get("/v1/whoami", Some(token)).await?;
+        match answer.status.as_u16() {
+            200 => last = Some(sent),
+            401 => return Ok(last),
+            other => anyhow::bail!("{other}: {}", answer.text),
+        }
+        ensure!(began.elapsed() < Duration::from_secs(10), "a revoked token is accepted for ever");
+        sleep(ASK_EVERY).await;
+    }
+}
+
+/// Ends one session while it is in use everywhere; how long it was accepted after that had been acknowledged.
+async fn revoke_in_use(nodes: &[Process], session: &SignedIn, number: usize) -> Result<Duration> {
+    let token = &session.access_token;
+    for node in nodes {
+        ensure!(node.door.get("/v1/whoami", Some(token)).await?.status == 200, "it does not work in the first place");
+    }
+    let ending = async {
+        sleep(ASK_EVERY).await;
+        let door = &nodes[number % nodes.len()].door;
+        let answer = if number.is_multiple_of(2) {
+            let path = format!("/v1/sessions/{}", session.grant_id);
+            door.send(door.request(Method::DELETE, &path).bearer_auth(token)).await?
+        } else {
+            let body = serde_json::json!({ "token": session.refresh_token, "client_id": "service-cli" });
+            door.post("/oauth/revoke", &body).await?
+        };
+        ensure!(answer.status.is_success(), "{}", answer.text);
+        anyhow::Ok(Instant::now())
+    };
+    let asking = try_join_all(nodes.iter().map(|node| last_accepted(node, token)));
+    let (acknowledged, last) = tokio::try_join!(ending, asking)?;
+    let last = last.into_iter().flatten().max();
+    Ok(last.map_or(Duration::ZERO, |last| last.saturating_duration_since(acknowledged)))
+}
+
+/// Ends every connection that listens, once a second.
+async fn kill_listeners(server: &TestServer, stop: &AtomicBool) -> Result<u32> {
+    let mut killed = 0;
+    while !stop.load(Ordering::Relaxed) {
+        sleep(Duration::from_secs(1)).await;
+        let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                     where query like 'listen %' and datname = current_database()";
+        killed += server.sql(kill).await?.context("no count")?.parse::<u32>()?;
+    }
+    Ok(killed)
+}
+
+#[test]
+fn a_revoked_token_is_refused_on_every_node_within_a_second_br_18() -> Result<()> {
+    setup().run(async |server| {
+        let nodes: Vec<_> = (0..3)
+            .map(|_| Process::start(Path::new(SERVICED), &server.settings, &server.leaks))
+            .collect::<Result<_>>()?;
+        let stop = AtomicBool::new(false);
+        let revoking = async {
+            let worker = async |worker: usize| {
+                let mut seen = Vec::new();
+                for number in (worker..REVOCATIONS).step_by(AT_ONCE) {
+                    let session = sign_in(server, &nodes[number % 3], &format!("user{number}@acme.test")).await?;
+                    seen.push(revoke_in_use(&nodes, &session, number).await?);
+                }
+                anyhow::Ok(seen)
+            };
+            let seen = try_join_all((0..AT_ONCE).map(worker)).await;
+            stop.store(true, Ordering::Relaxed);
+            seen
+        };
+        let (seen, killed) = tokio::try_join!(revoking, kill_listeners(server, &stop))?;
+        let mut seen: Vec<_> = seen.into_iter().flatten().collect();
+        seen.sort_unstable();
+        println!("{}", histogram(&seen, killed));
+        assert_eq!(seen.len(), REVOCATIONS);
+        assert!(killed > 0, "nobody listened");
+        let p99 = seen[REVOCATIONS * 99 / 100 - 1];
+        assert!(p99 <= Duration::from_secs(1), "p99 is {p99:?}");
+        assert!(seen[REVOCATIONS - 1] <= Duration::from_secs(5), "the longest took {:?}", seen[REVOCATIONS - 1]);
+        for node in &nodes {
+            server.leaks.assert_clean("a node's log", &node.log());
+        }
+        Ok(())
+    })
+}
+
+fn histogram(seen: &[Duration], killed: u32) -> String {
+    let bounds = [0, 1, 50, 100, 150, 200, 250, 300, 400, 500, 1_000, 5_000].map(Duration::from_millis);
+    let lines = bounds.windows(2).map(|bound| {
+        let count = seen.iter().filter(|took| (bound[0]..bound[1]).contains(*took)).count();
+        format!("  below {:>5} ms {count:>4} {}\n", bound[1].as_millis(), "#".repeat(count / 2))
+    });
+    let at = |share: usize| seen[(seen.len() * share / 100).saturating_sub(1)];
+    format!(
+        "accepted after the acknowledged revocation, {killed} listeners killed meanwhile:\n{}\
+         {} times: p50 {:?}, p99 {:?}, longest {:?}",
+        lines.collect::<String>(),
+        seen.len(),
+        at(50),
+        at(99),
+        at(100)
+    )
+}
+
+/// Network packets vanish, and nobody is told: after thirty seconds the node knows that it does not know.
+#[test]
+fn a_node_cut_off_accepts_nothing_after_thirty_seconds_and_recovers_by_itself_br_19() -> Result<()> {
+    setup().run(async |server| {
+        let proxy = FaultProxy::start(([127, 0, 0, 1], server.cluster.port()).into())?;
+        let mut settings = server.settings.clone();
+        settings.set("database.url", &server.cluster.url_at(proxy.address.port(), &server.database));
+        let cut_off = Process::start(Path::new(SERVICED), &settings, &server.leaks)?;
+        let (ann, bob) =
+            (sign_in(server, &cut_off, "ann@acme.test").await?, sign_in(server, &cut_off, "bob@acme.test").await?);
+        let whoami = async |session: &SignedIn| cut_off.door.get("/v1/whoami", Some(&session.access_token)).await;
+        assert_eq!((whoami(&ann).await?.status.as_u16(), whoami(&bob).await?.status.as_u16()), (200, 200));
+
+        let cut = Instant::now();
+        proxy.cut();
+        let path = format!("/v1/sessions/{}", ann.grant_id);
+        let request = server.door.request(Method::DELETE, &path).bearer_auth(&ann.access_token);
+        assert_eq!(server.door.send(request).await?.status, 204);
+        assert_eq!(server.door.get("/v1/whoami", Some(&ann.access_token)).await?.status, 401);
+        let (mut last, mut refusals) = (Duration::ZERO, 0);
+        while cut.elapsed() < Duration::from_secs(34) {
+            let sent = cut.elapsed();
+            let answer = whoami(&ann).await?;
+            match answer.status.as_u16() {
+                200 => last = sent,
+                503 => refusals += 1,
+                other => anyhow::bail!("{other} after {sent:?}: {}", answer.text),
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        assert!(last <= Duration::from_secs(30), "accepted {last:?} after the cut");
+        assert!(refusals > 20, "it was refused {refusals} times only");
+        assert_eq!(cut_off.ops.get("/readyz", None).await?.status, 503);
+        let refresh = cut_off.door.post("/oauth/token", &refresh_body(&bob.refresh_token)).await?;
+        assert_eq!((refresh.status.as_u16(), refresh.error()), (503, "temporarily_unavailable"));
+
+        let mended = Instant::now();
+        proxy.mend();
+        loop {
+            let (anns, bobs) = (whoami(&ann).await?, whoami(&bob).await?);
+            ensure!(anns.status != 200, "a revoked token is back");
+            let refreshed = cut_off.door.post("/oauth/token", &refresh_body(&bob.refresh_token)).await?;
+            if (anns.status.as_u16(), bobs.status.as_u16(), refreshed.status.as_u16()) == (401, 200, 200) {
+                break;
+            }
+            ensure!(mended.elapsed() < Duration::from_secs(5), "not back after five seconds");
+        }
+        println!("last accepted {last:?} after the cut; full service {:?} after its end", mended.elapsed());
+        assert_eq!(cut_off.ops.get("/readyz", None).await?.status, 200);
+        Ok(())
+    })
+}

@@ -1,0 +1,257 @@
+//! The revocation feed on one node: everything that ends a credential, at every level.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::Method;
+use service_api::{
+    ids::{GrantId, Id as _},
+    workspaces::Role,
+};
+use service_rules::{email::Address, revocation::Subject};
+use service_server::{
+    flows::end_access::{self, EndingTransaction},
+    mint,
+};
+use service_testkit::server::{Setup, SignedIn, TestServer, with_server};
+
+use crate::{
+    access::{claims, signed},
+    refresh::check_refused,
+};
+
+const SOON: Duration = Duration::from_secs(1);
+
+async fn check_dead(server: &TestServer, token: &str, reason: &str) -> Result<()> {
+    let answer = server.door.get("/v1/whoami?workspaceId=personal", Some(token)).await?;
+    ensure!((answer.status.as_u16(), answer.error()) == (401, "invalid_token"), "{}", answer.text);
+    ensure!(answer.body["details"]["reason"] == reason, "{}", answer.text);
+    Ok(())
+}
+
+async fn check_alive(server: &TestServer, token: &str) -> Result<()> {
+    let answer = server.door.get("/v1/whoami?workspaceId=personal", Some(token)).await?;
+    ensure!(answer.status == 200, "{}", answer.text);
+    Ok(())
+}
+
+/// Waits until the token is refused; how long that took.
+async fn refused_after(server: &TestServer, token: &str) -> Result<Duration> {
+    let began = Instant::now();
+    while server.door.get("/v1/whoami?workspaceId=personal", Some(token)).await?.status == 200 {
+        ensure!(began.elapsed() < Duration::from_secs(10), "it is accepted for ever");
+    }
+    Ok(began.elapsed())
+}
+
+/// An ending as another node would have written it: this node has to read it.
+async fn write_as_another_node(server: &TestServer, kind: &str, subject: &str) -> Result<()> {
+    let id = mint::id::<service_api::ids::RevocationId>(server.now())?.uuid();
+    let insert = format!(
+        "insert into revocations (id, kind, subject, because, not_before, forget_at)
+         values ('{id}', '{kind}', '{subject}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')"
+    );
+    server.sql(&insert).await.map(drop)
+}
+
+fn address(text: &str) -> Result<Address> {
+    Address::parse(text).ok().context("no address")
+}
+
+/// Deleting a session must end its tokens too, wherever sessions are kept (authentik, CVE-2025-29928).
+#[test]
+fn every_way_to_end_a_credential_ends_it_br_18() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) =
+            (server.sign_in("ann@acme.test", "read").await?, server.sign_in("bob@acme.test", "read").await?);
+        let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Owner), (bob.user_id, Role::Member)]).await?;
+        let other = server.make_workspace("Other", &[(ann.user_id, Role::Owner)]).await?;
+        let token = |session: &SignedIn, workspace| {
+            let mut claims = claims(server, session.user_id, "read")?;
+            (claims.grant, claims.workspace) = (session.grant_id, workspace);
+            signed(server, &claims)
+        };
+        let (anns_acme, anns_other, bobs_acme) =
+            (token(&ann, Some(acme))?, token(&ann, Some(other))?, token(&bob, Some(acme))?);
+
+        end_access::remove_member(&server.app, bob.user_id, acme).await?.ok().context("not removed")?;
+        check_dead(server, &bobs_acme, "workspace_removed").await?;
+        for alive in [&anns_acme, &anns_other, &ann.access_token, &bob.access_token] {
+            check_alive(server, alive).await?;
+        }
+        end_access::delete_workspace(&server.app, acme).await?.ok().context("not deleted")?;
+        check_dead(server, &anns_acme, "workspace_removed").await?;
+        check_alive(server, &anns_other).await?;
+        end_access::disable_user(&server.app, &address("ann@acme.test")?).await?.ok().context("not disabled")?;
+        for dead in [&anns_other, &ann.access_token] {
+            check_dead(server, dead, "user_disabled").await?;
+        }
+        check_alive(server, &bob.access_token).await?;
+        end_access::sign_out_user(&server.app, &address("bob@acme.test")?).await?.ok().context("not signed out")?;
+        check_dead(server, &bob.access_token, "revoked_by_admin").await?;
+        check_refused(&server.refresh(&bob.refresh_token).await?, Some("revoked_by_admin"));
+        server.advance(61);
+        let eve = server.sign_in("eve@acme.test", "read").await?;
+        check_alive(server, &eve.access_token).await?;
+        end_access::bump_epoch(&server.app).await?;
+        check_dead(server, &eve.access_token, "revoked_by_admin").await
+    })
+}
+
+/// A level that says little must not hide one that says more (Keycloak, CVE-2026-8922).
+#[test]
+fn of_two_levels_neither_hides_the_other_br_18() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        end_access::bump_epoch(&server.app).await?;
+        server.advance(61);
+        let again = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &again.access_token).await?;
+        end_access::sign_out_user(&server.app, &address("ann@acme.test")?).await?.ok().context("not signed out")?;
+        check_dead(server, &again.access_token, "revoked_by_admin").await?;
+        server.advance(61);
+        let third = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &third.access_token).await?;
+        end_access::bump_epoch(&server.app).await?;
+        for session in [&ann, &again, &third] {
+            check_dead(server, &session.access_token, "revoked_by_admin").await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_another_node_ended_is_read_within_a_second_br_18() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        for kind in ["grant", "user", "everybody"] {
+            let session = server.sign_in(&format!("{kind}@acme.test"), "read").await?;
+            check_alive(server, &session.access_token).await?;
+            let subject = match kind {
+                "grant" => session.grant_id.to_string(),
+                "user" => session.user_id.to_string(),
+                _ => String::new(),
+            };
+            write_as_another_node(server, kind, &subject).await?;
+            let took = refused_after(server, &session.access_token).await?;
+            assert!(took < SOON, "{kind} took {took:?}");
+        }
+        Ok(())
+    })
+}
+
+/// A transaction may take its place early and commit late, behind others that a follower has read already.
+#[test]
+fn a_transaction_that_commits_twenty_seconds_late_is_not_skipped() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let late = server.sign_in("late@acme.test", "read").await?;
+        let (client, connection) =
+            tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        let id = mint::id::<service_api::ids::RevocationId>(server.now())?.uuid();
+        client
+            .batch_execute(&format!(
+                "begin; insert into revocations (id, kind, subject, because, not_before, forget_at)
+                 values ('{id}', 'grant', '{}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')",
+                late.grant_id
+            ))
+            .await?;
+        let (began, mut others) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(20) {
+            // Others come and go, and do not wait for the late one.
+            let session = server.sign_in(&format!("other{others}@acme.test"), "read").await?;
+            write_as_another_node(server, "grant", &session.grant_id.to_string()).await?;
+            let took = refused_after(server, &session.access_token).await?;
+            ensure!(took < SOON, "one beside the late one took {took:?}");
+            check_alive(server, &late.access_token).await?;
+            others += 1;
+        }
+        client.batch_execute("commit").await?;
+        let took = refused_after(server, &late.access_token).await?;
+        println!("{others} endings were read meanwhile; the late one was read {took:?} after its commit");
+        assert!(took < SOON && others > 10);
+        Ok(())
+    })
+}
+
+/// After a failover transactions are counted from elsewhere: what was read before says nothing about what is new.
+#[test]
+fn another_database_is_read_from_the_beginning() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let db = server.app.database.connect().await?;
+        let now = server.now();
+        let first = service_server::store::revocations::list(&db, now).await?;
+        write_as_another_node(server, "grant", &ann.grant_id.to_string()).await?;
+        let since = service_server::store::revocations::list_since(&db, &first.position.snapshot).await?;
+        assert_eq!(since.endings.len(), 1);
+        assert_eq!(since.position.lineage, first.position.lineage);
+        let after = service_server::store::revocations::list_since(&db, &since.position.snapshot).await?;
+        assert!(after.endings.is_empty());
+        // A snapshot of a database that was far ahead: nothing in this one looks new to it.
+        let ahead = "900000000:900000000:";
+        assert!(service_server::store::revocations::list_since(&db, ahead).await?.endings.is_empty());
+        assert_eq!(service_server::store::revocations::list(&db, now).await?.endings.len(), 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_ending_that_was_not_committed_ended_nothing() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let mut transaction = EndingTransaction::begin(&server.app, server.now()).await?;
+        let because = service_api::errors::Reason::RevokedByUser;
+        assert!(transaction.end_grant(ann.grant_id, because).await?);
+        transaction.end(Subject::User(ann.user_id), because).await?;
+        drop(transaction);
+        check_alive(server, &ann.access_token).await?;
+        crate::refresh::refreshed(server, &ann.refresh_token).await.map(drop)
+    })
+}
+
+#[test]
+fn endings_are_forgotten_when_nothing_they_concern_can_live() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let path = format!("/v1/sessions/{}", ann.grant_id);
+        let request = server.door.request(Method::DELETE, &path).bearer_auth(&ann.access_token);
+        assert_eq!(server.door.send(request).await?.status, 204);
+        assert_eq!(server.app.revocations.state().0, 1);
+        server.advance(2 * 3_600);
+        service_server::housekeeping::clean_once(&server.app).await?;
+        assert_eq!(server.sql("select count(*) from revocations").await?.as_deref(), Some("0"));
+        let began = Instant::now();
+        while server.app.revocations.state().0 > 0 {
+            ensure!(began.elapsed() < Duration::from_secs(5), "it is remembered for ever");
+            tokio::task::yield_now().await;
+        }
+        let metrics = server.ops.get("/metrics", None).await?.text;
+        assert!(metrics.contains("service_revocations 0\n"), "{metrics}");
+        // Known to the grant's row for as long as that is kept.
+        check_refused(&server.refresh(&ann.refresh_token).await?, Some("revoked_by_user"));
+        let unheard: GrantId = mint::id(server.now())?;
+        assert_eq!(crate::refresh::column(server, unheard, "1").await?, None);
+        Ok(())
+    })
+}
+
+/// A remembered token is a remembered signature and nothing more.
+#[test]
+fn a_remembered_token_is_judged_anew_for_every_endpoint_br_20() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "projects:read").await?;
+        let others = "/v1/sessions/revoke-others";
+        for _ in 0..3 {
+            assert_eq!(server.door.get("/v1/projects", Some(&ann.access_token)).await?.status, 200);
+            assert_eq!(server.door.get("/v1/sessions", Some(&ann.access_token)).await?.status, 403);
+            let request = server.door.request(Method::POST, others).bearer_auth(&ann.access_token);
+            let answer = server.door.send(request).await?;
+            assert_eq!((answer.status.as_u16(), answer.error()), (403, "insufficient_scope"));
+        }
+        // The same claims under a signature that is one character off.
+        let last = if ann.access_token.ends_with('A') { "B" } else { "A" };
+        let changed = format!("{}{last}", &ann.access_token[..ann.access_token.len() - 1]);
+        assert_eq!(server.door.get("/v1/projects", Some(&changed)).await?.status, 401);
+        Ok(())
+    })
+}
