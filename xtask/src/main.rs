@@ -1,12 +1,14 @@
-//! What the project does to itself: `cargo xtask dev | ci | map | bench`.
+//! What the project does to itself: `cargo xtask dev | ci | map | bench | faults`.
 
 mod bench;
 mod ci;
 mod dev;
+mod faults;
 mod map;
 
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -26,6 +28,8 @@ enum Command {
     Map(map::Options),
     /// Measure the service against the bare engine and a bare handler, interleaved in one run
     Bench(bench::Options),
+    /// Kill nodes between commit and answer, by the hundred or the thousand
+    Faults(faults::Options),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Map(options) => map::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Faults(options) => faults::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,6 +52,18 @@ fn main() -> ExitCode {
 /// The top of the repository.
 fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds `serviced` as this program was built; returns where it is.
+fn build_server(release: bool) -> Result<std::path::PathBuf> {
+    let mut build = std::process::Command::new("cargo");
+    build.args(["build", "--quiet", "--package", "service-server", "--bin", "serviced"]).current_dir(root());
+    if release {
+        build.arg("--release");
+    }
+    ensure!(build.status()?.success(), "the server does not build");
+    let here = std::env::current_exe()?;
+    Ok(here.parent().context("this program is nowhere")?.join("serviced"))
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

@@ -5,16 +5,18 @@
 
 mod bare;
 mod otp_creation;
+mod pgbench;
+mod refresh;
 mod whoami;
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use service_testkit::{
     leaks::Leaks, mailbox::Mailbox, postgres::Cluster, process::Process, server::fresh_database, settings::Settings,
 };
 
-use crate::{root, say, say_error};
+use crate::{build_server, root, say, say_error};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -41,12 +43,14 @@ pub(crate) struct Bench {
     pub(crate) database: String,
     pub(crate) mailbox: Mailbox,
     pub(crate) leaks: Leaks,
+    pub(crate) settings: Settings,
     pub(crate) server: Process,
     /// The same with a line in the log for every request, which somebody has to read.
     pub(crate) logging: Process,
     pub(crate) connections: u64,
     pub(crate) round: Duration,
     pub(crate) rounds: usize,
+    pub(crate) quick: bool,
 }
 
 /// Requests or transactions a second, round by round.
@@ -85,6 +89,9 @@ async fn measure(options: &Options) -> Result<()> {
         report(&measured, options.json);
     }
     report(&otp_creation::measure(&bench).await?, options.json);
+    for measured in refresh::measure(&bench).await? {
+        report(&measured, options.json);
+    }
     say_error(&format!("Load of the machine after: {}", load()));
     Ok(())
 }
@@ -105,19 +112,9 @@ impl Bench {
         settings.set("log.filter", "warn,serviced=info");
         let server = Process::start(&binary, &settings, &leaks)?;
         let (round, rounds) = if options.quick { (Duration::from_millis(500), 1) } else { (Duration::from_secs(4), 5) };
-        Ok(Self { cluster, database, mailbox, leaks, server, logging, connections: options.connections, round, rounds })
+        let (connections, quick) = (options.connections, options.quick);
+        Ok(Self { cluster, database, mailbox, leaks, settings, server, logging, connections, round, rounds, quick })
     }
-}
-
-fn build_server(release: bool) -> Result<PathBuf> {
-    let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--package", "service-server", "--bin", "serviced"]).current_dir(root());
-    if release {
-        build.arg("--release");
-    }
-    ensure!(build.status()?.success(), "the server does not build");
-    let here = std::env::current_exe()?;
-    Ok(here.parent().context("this program is nowhere")?.join("serviced"))
 }
 
 fn report(measured: &Measured, json: bool) {

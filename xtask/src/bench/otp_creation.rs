@@ -1,17 +1,17 @@
 //! OTP creation: `POST /v1/otp-tokens` against `pgbench` running the same statements.
-//!
-//! The statements are taken from the store's source, so that both sides run the same text.
 
 use std::{
     net::SocketAddr,
-    process::Command,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use service_testkit::load;
 
-use super::{Bench, Measured};
+use super::{
+    Bench, Measured,
+    pgbench::{self, fill, statement},
+};
 
 const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
 const RECENT_HITS: &str = include_str!("../../../crates/service-server/src/store/recent_hits.rs");
@@ -25,7 +25,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
     let mut measured = Measured { name: "otp_creation", ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
-        measured.bare.push(pgbench(bench, script.path())?);
+        measured.bare.push(pgbench::run(bench, script.path())?);
         let seen = load::run(ours, bench.connections, bench.round, |_, _| request()).await?;
         ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
         measured.ours.push(seen.per_second());
@@ -45,22 +45,6 @@ fn request() -> Vec<u8> {
         body.len()
     )
     .into_bytes()
-}
-
-fn pgbench(bench: &Bench, script: &std::path::Path) -> Result<f64> {
-    let url = bench.cluster.url(&bench.database);
-    let clients = bench.connections.to_string();
-    let output = Command::new("pgbench")
-        .args(["--no-vacuum", "--protocol=prepared", "--jobs=2", "--client", &clients])
-        .args(["--time", &bench.round.as_secs().max(1).to_string(), "--file"])
-        .arg(script)
-        .arg(url)
-        .output()
-        .context("pgbench does not run; it comes with PostgreSQL")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    let line = text.lines().find(|line| line.starts_with("tps")).context("pgbench said no figure")?;
-    line.split_whitespace().nth(2).context("pgbench said no figure")?.parse().context("pgbench said no figure")
 }
 
 /// What `flows/request_otp.rs` runs, with values that pgbench can make: the network's limit, then the transaction.
@@ -100,18 +84,4 @@ fn script_text() -> Result<String> {
         ),
     ];
     Ok(format!("\\set who random(1, 1000000000000)\n{network};\nbegin;\n{};\ncommit;\n", statements.join(";\n")))
-}
-
-/// The raw string literal in `source` that begins like this.
-fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
-    let found = source.split("r\"").skip(1).find(|text| text.starts_with(beginning));
-    found.and_then(|text| text.split('"').next()).with_context(|| format!("no statement begins with {beginning}"))
-}
-
-/// Puts values in the place of `$n`, the highest first so that `$1` does not match within `$10`.
-fn fill(statement: &str, values: &[&str]) -> String {
-    let numbered = values.iter().enumerate().rev();
-    let text =
-        numbered.fold(statement.to_owned(), |text, (place, value)| text.replace(&format!("${}", place + 1), value));
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

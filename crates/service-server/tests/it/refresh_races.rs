@@ -96,6 +96,40 @@ fn a_restart_of_all_nodes_forgets_nothing_about_old_tokens_rf_11() -> Result<()>
     })
 }
 
+/// What it has read is old by the time it writes: it must look again, and not write what follows from the old.
+#[test]
+fn a_rotation_that_had_to_wait_judges_what_is_there_then_rf_06() -> Result<()> {
+    with_server(async |server| {
+        let cases = [
+            ("revoked_at = created_at, revoked_because = 'revoked_by_user'", Some("revoked_by_user")),
+            ("base = 2, issued = 3", Some("replayed")),
+            ("base = 0, issued = 2", Some("superseded")),
+            ("base = 1, issued = 2, issued_key = 1", None),
+        ];
+        for (number, (meanwhile, expected)) in cases.into_iter().enumerate() {
+            let ann = server.sign_in(&format!("ann{number}@acme.test"), "read").await?;
+            let held = server.app.database.begin().await?;
+            let id = ann.grant_id.uuid();
+            held.execute(&format!("update grants set {meanwhile} where id = $1"), &[&id]).await?;
+            let waiting = async {
+                while server.sql("select count(*) from pg_locks where not granted").await?.as_deref() == Some("0") {
+                    tokio::task::yield_now().await;
+                }
+                Ok(held.commit().await?)
+            };
+            let (answer, ()) = tokio::try_join!(server.refresh(&ann.refresh_token), waiting)?;
+            match expected {
+                Some(reason) => check_refused(&answer, Some(reason)),
+                // Somebody else rotated the same token: the same successor, and nothing written twice.
+                None => {
+                    assert_eq!(column(server, ann.grant_id, "base || ' ' || issued").await?.as_deref(), Some("1 2"));
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
 /// A replay while a rotation is under way: whichever commits first, the grant is over (better-auth, issue 11317).
 #[test]
 fn a_replay_during_a_rotation_ends_the_grant_whichever_commits_first_rf_06() -> Result<()> {

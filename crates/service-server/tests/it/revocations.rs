@@ -173,6 +173,38 @@ fn a_transaction_that_commits_twenty_seconds_late_is_not_skipped() -> Result<()>
     })
 }
 
+/// The database answers, and only what was ended cannot be read: that alone is reason enough.
+#[test]
+fn a_node_that_cannot_read_the_revocations_accepts_nothing_after_thirty_seconds() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &ann.access_token).await?;
+        let (client, connection) =
+            tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute("begin; lock table revocations in access exclusive mode").await?;
+        let began = Instant::now();
+        let refused = loop {
+            let answer = server.door.get("/v1/whoami", Some(&ann.access_token)).await?;
+            if answer.status != 200 {
+                break answer;
+            }
+            ensure!(began.elapsed() < Duration::from_secs(31), "still accepted after {:?}", began.elapsed());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert_eq!((refused.status.as_u16(), refused.error()), (503, "temporarily_unavailable"));
+        assert!(began.elapsed() > Duration::from_secs(25), "refused after {:?} already", began.elapsed());
+        let ready = server.ops.get("/readyz", None).await?;
+        assert!(ready.status == 503 && ready.text.contains("revocations"), "{}", ready.text);
+        client.batch_execute("rollback").await?;
+        let mended = Instant::now();
+        while server.door.get("/v1/whoami", Some(&ann.access_token)).await?.status != 200 {
+            ensure!(mended.elapsed() < Duration::from_secs(5), "it does not recover");
+        }
+        Ok(())
+    })
+}
+
 /// After a failover transactions are counted from elsewhere: what was read before says nothing about what is new.
 #[test]
 fn another_database_is_read_from_the_beginning() -> Result<()> {

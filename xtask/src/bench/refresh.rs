@@ -1,0 +1,129 @@
+//! Refreshing: the refresh grant of `POST /oauth/token` against `pgbench` running the same two statements, in a small
+//! table and in a large one.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
+};
+
+use anyhow::{Context as _, Result, ensure};
+use service_api::{ids::GrantId, oauth::SERVICE_CLI};
+use service_server::{refresh_token, vault::Vault};
+use service_testkit::{load, server};
+use uuid::Uuid;
+
+use super::{
+    Bench, Measured,
+    pgbench::{self, fill, statement},
+};
+
+const GRANTS: &str = include_str!("../../../crates/service-server/src/store/grants.rs");
+/// The ids of the grants differ in their last twelve digits.
+const ID: &str = "00000000-0000-7000-8000-";
+
+pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
+    let sizes: &[(&'static str, u32)] =
+        if bench.quick { &[("refresh_1e4", 10_000)] } else { &[("refresh_1e4", 10_000), ("refresh_1e6", 1_000_000)] };
+    let mut measured = Vec::new();
+    for (name, grants) in sizes {
+        measured.push(at_size(bench, name, *grants).await?);
+    }
+    Ok(measured)
+}
+
+/// One half of the grants is refreshed by the service, the other by pgbench.
+async fn at_size(bench: &Bench, name: &'static str, grants: u32) -> Result<Measured> {
+    seed(bench, grants).await?;
+    let script = tempfile::NamedTempFile::new()?;
+    std::fs::write(script.path(), script_text(grants)?)?;
+    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let holder = Arc::new(Holder::new(bench, grants / 2)?);
+    let mut measured = Measured { name, ours: Vec::new(), bare: Vec::new() };
+    for _ in 0..bench.rounds {
+        measured.bare.push(pgbench::run(bench, script.path())?);
+        let holder = holder.clone();
+        let request = move |connection, number| holder.request(connection, number);
+        let seen = load::run(ours, bench.connections, bench.round, request).await?;
+        ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
+        measured.ours.push(seen.per_second());
+    }
+    Ok(measured)
+}
+
+async fn seed(bench: &Bench, grants: u32) -> Result<()> {
+    let (client, connection) =
+        tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    let seed = format!(
+        "truncate grants;
+         insert into users (id, email, created_at) values ('{ID}000000000000', 'bench@many.test', now())
+             on conflict do nothing;
+         insert into grants (id, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
+                             rotated_at, rotated_from, created_at, created_from, expires_at)
+         select id, '{ID}000000000000', '{SERVICE_CLI}', 'read', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
+                now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days'
+           from generate_series(0, {grants} - 1) as number,
+                lateral (select ('{ID}' || lpad(to_hex(number), 12, '0'))::uuid as id) as made;
+         vacuum analyze grants;"
+    );
+    for statement in seed.split_inclusive(';') {
+        client.batch_execute(statement).await.context("the grants could not be made")?;
+    }
+    Ok(())
+}
+
+/// Whoever holds the tokens of the first half: each knows how far it is.
+struct Holder {
+    vault: Vault,
+    generations: Vec<AtomicI32>,
+    connections: u64,
+}
+
+impl Holder {
+    fn new(bench: &Bench, grants: u32) -> Result<Self> {
+        let vault = Vault::new(&server::config(&bench.settings)?.root_keys)?;
+        let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
+        Ok(Self { vault, generations, connections: bench.connections })
+    }
+
+    /// Each connection has grants of its own, and comes to them in no order.
+    fn request(&self, connection: u64, number: u64) -> Vec<u8> {
+        let own = self.generations.len() as u64 / self.connections;
+        let place = connection * own + number.wrapping_mul(7_919) % own;
+        let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));
+        let generation = generation.map_or(0, |generation| generation.fetch_add(1, Ordering::Relaxed));
+        let id = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + u128::from(place));
+        let token = refresh_token::derive(&self.vault, 1, GrantId::from(id), id.as_bytes(), generation);
+        let token = token.map(|token| token.expose().to_owned()).unwrap_or_default();
+        let body = format!("grant_type=refresh_token&client_id={SERVICE_CLI}&refresh_token={token}");
+        format!(
+            "POST /oauth/token HTTP/1.1\r\nHost: service.test\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+}
+
+/// What `flows/refresh.rs` runs, with values that pgbench can make.
+fn script_text(grants: u32) -> Result<String> {
+    let id = format!("('{ID}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
+    let find = fill(statement(GRANTS, "select g.user_id")?, &[&id]);
+    let advance = fill(
+        statement(GRANTS, "update grants set base")?,
+        &[
+            &id,
+            "(:base)::int",
+            "(:issued)::int",
+            "(:issued)::int",
+            "(:issued)::int + 1",
+            "1::smallint",
+            "now()",
+            "'127.0.0.1'",
+        ],
+    );
+    Ok(format!("\\set number random({}, {})\n{find}\n\\gset\n{advance};\n", grants / 2, grants - 1))
+}
