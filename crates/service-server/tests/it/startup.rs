@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::try_join_all;
 use service_testkit::{
     process::{Process, command},
-    server::{Setup, TestServer, fresh_database},
+    server::{Setup, TestServer, fresh_database, otp_exchange, request_code, signed_in},
     settings::Settings,
 };
 use tokio::time::timeout;
@@ -181,5 +181,30 @@ fn what_keeps_a_node_from_starting_is_said_without_secrets() -> Result<()> {
             }
         }
         Ok(())
+    })
+}
+
+#[test]
+fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let role = format!("plain_{}", server.database);
+        server
+            .sql(&format!(
+                "create role {role} login; grant usage on schema public to {role};
+                 grant select, insert, update, delete on all tables in schema public to {role}"
+            ))
+            .await?;
+        let mut settings = server.settings.clone();
+        let url = server.cluster.url(&server.database).replace("service@", &format!("{role}@"));
+        settings.set("database.url", &url);
+        let node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
+        let (otp_id, code) = request_code(&node.door, &server.mailbox, &server.leaks, "ann@acme.test").await?;
+        let ann = signed_in(&node.door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?)?;
+        let path = format!("/v1/sessions/{}", ann.grant_id);
+        let request = node.door.request(reqwest::Method::DELETE, &path).bearer_auth(&ann.access_token);
+        assert_eq!(node.door.send(request).await?.status, 204);
+        assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
+        drop(node);
+        server.sql(&format!("drop owned by {role}; drop role {role}")).await.map(drop)
     })
 }
