@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use jiff::SignedDuration;
 use service_api::{
     ids::{UserId, WorkspaceId},
     workspaces::Role,
@@ -103,12 +104,15 @@ async fn make_demo(app: &App) -> Result<()> {
     store::users::insert(&db, user_id, &address, now).await?;
     store::workspaces::insert(&db, workspace_id, "Demo workspace", now).await?;
     store::memberships::insert(&db, user_id, workspace_id, Role::Owner, now).await?;
-    for (place, name) in [
+    let projects = [
         (Place::Personal, "Reading list"),
         (Place::Personal, "Garden"),
         (Place::Workspace(workspace_id), "Website"),
         (Place::Workspace(workspace_id), "Hiring"),
-    ] {
+    ];
+    for (millisecond, (place, name)) in (0..).zip(projects) {
+        // One behind the other, or the list could come in any order.
+        let now = now + SignedDuration::from_millis(millisecond);
         let project = NewProject { id: mint::id(now)?, place, name, created_by: user_id };
         store::projects::insert(&db, &project, now).await?;
     }

@@ -3,6 +3,7 @@
 -- The root key under which the youngest refresh token was derived, so that it can be derived again byte for byte after
 -- another root key has taken over. Null until the first rotation of a grant that is older than this column.
 alter table grants add column issued_key smallint;
+alter table grants add check ((revoked_at is null) = (revoked_because is null));
 
 -- A client with a secret proves itself; only its SHA-256 is kept, and the secret is random enough for that.
 alter table clients add column secret_digest bytea;

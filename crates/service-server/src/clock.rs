@@ -5,11 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::SignedDuration;
 use service_rules::Timestamp;
 
+/// Further apart than this, a node's clock and the database's do not agree on what has expired.
+const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(10);
+
 #[derive(Clone)]
 pub enum Clock {
     System,
     /// Stands still until it is moved.
     Manual(Arc<Mutex<Timestamp>>),
+    /// The system's, off by so much.
+    Wrong(Arc<Mutex<SignedDuration>>),
 }
 
 impl Clock {
@@ -24,19 +29,29 @@ impl Clock {
         match self {
             Self::System => system_time(),
             Self::Manual(time) => *time.lock().unwrap_or_else(PoisonError::into_inner),
+            Self::Wrong(by) => system_time() + *by.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
-    /// Whether the machine's clock is further than this from `other`; one that was set by hand is right by definition.
+    /// Whether `now`, as this clock said it, is too far from what the database says. A clock that is set by hand is right
+    /// by definition, unless it was made to be compared.
     #[must_use]
-    pub fn differs_from(&self, other: Timestamp, tolerated: SignedDuration) -> bool {
-        matches!(self, Self::System) && self.now().duration_since(other).abs() > tolerated
+    pub fn is_off(&self, now: Timestamp, database_time: Timestamp) -> bool {
+        !matches!(self, Self::Manual(_)) && now.duration_since(database_time).abs() > CLOCKS_APART
     }
 
-    /// Moves a manual clock; the system's cannot be moved.
+    /// The system's clock, right until it is moved: a node's clock that goes wrong.
+    #[must_use]
+    pub fn that_goes_wrong() -> Self {
+        Self::Wrong(Arc::default())
+    }
+
+    /// Moves a clock of a test; the system's cannot be moved.
     pub fn advance(&self, by: SignedDuration) {
-        if let Self::Manual(time) = self {
-            *time.lock().unwrap_or_else(PoisonError::into_inner) += by;
+        match self {
+            Self::System => {}
+            Self::Manual(time) => *time.lock().unwrap_or_else(PoisonError::into_inner) += by,
+            Self::Wrong(off) => *off.lock().unwrap_or_else(PoisonError::into_inner) += by,
         }
     }
 }

@@ -9,7 +9,10 @@ use std::sync::{
 };
 
 use anyhow::{Context as _, anyhow};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
+};
 use service_api::{
     ids::{Id, RequestId},
     token::{Client, OtpCode, Token, TokenKind as _},
@@ -58,6 +61,12 @@ pub fn otp_code() -> anyhow::Result<OtpCode> {
 /// The secret of a client that can keep one.
 pub fn client_secret() -> anyhow::Result<Token<Client>> {
     Ok(Token::from_body(&Zeroizing::new(bytes::<{ Client::BODY }>()?)[..]))
+}
+
+/// An ES256 signature, `r` and `s`; the nonce within is drawn by the library.
+pub fn signature(key: &EcdsaKeyPair, message: &[u8]) -> anyhow::Result<[u8; 64]> {
+    let signature = key.sign(&SystemRandom::new(), message).map_err(|_| anyhow!("nothing was signed"))?;
+    signature.as_ref().try_into().context("a signature has another length")
 }
 
 /// A fresh P-256 private key, as PKCS#8.

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::SignedDuration;
 use service_rules::{
     Timestamp,
     bearer::{Claims, Refusal},
@@ -37,8 +36,8 @@ const POLL_EVERY: Duration = Duration::from_millis(250);
 const RING_EVERY: Duration = Duration::from_millis(20);
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const STALE_AFTER: Duration = Duration::from_secs(30);
-/// Further apart than this, a node's clock and the database's do not agree on what has expired.
-const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(10);
+/// Reading everything may take longer than other statements.
+const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// About 200 bytes each.
 const REMEMBERED: usize = 500_000;
 
@@ -68,23 +67,20 @@ impl Revocations {
     /// Whether nothing ended a token with these claims, signed by this key; broken if this node cannot know.
     pub fn judge(&self, claims: &Claims, key_id: &str) -> Result<(), Failure<Refusal>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.check_fresh()?;
+        known.check()?;
         known.endings.judge(claims, key_id).map_err(Failure::Refused)
     }
 
     /// Grants opened before this moment are over; an error if this node cannot know.
     pub fn epoch(&self) -> anyhow::Result<Option<Timestamp>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.check_fresh()?;
+        known.check()?;
         Ok(known.endings.epoch())
     }
 
-    /// Refuses to issue anything by a clock that nobody else goes by.
-    pub fn check_clock(&self) -> anyhow::Result<()> {
-        if self.clock_is_off() {
-            return Err(unavailable("this node's clock differs from the database's by more than ten seconds"));
-        }
-        Ok(())
+    /// An error if this node does not know what was ended, or goes by a clock that nobody else goes by.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).check()
     }
 
     #[must_use]
@@ -94,7 +90,7 @@ impl Revocations {
 
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).check_fresh().is_ok()
+        self.known.read().unwrap_or_else(PoisonError::into_inner).is_fresh()
     }
 
     /// How many endings are remembered, and how many seconds ago the last read began.
@@ -120,16 +116,27 @@ impl Revocations {
         for ending in news.endings {
             known.endings.insert(ending);
         }
-        known.endings.forget_expired(now);
+        if !clock_is_off {
+            known.endings.forget_expired(now);
+        }
         known.confirmed_at = Some(began);
         known.clock_is_off = clock_is_off;
     }
 }
 
 impl Known {
-    fn check_fresh(&self) -> anyhow::Result<()> {
-        let fresh = self.confirmed_at.is_some_and(|at| at.elapsed() <= STALE_AFTER);
-        if fresh { Ok(()) } else { Err(unavailable("the revocations were not seen lately")) }
+    fn is_fresh(&self) -> bool {
+        self.confirmed_at.is_some_and(|at| at.elapsed() <= STALE_AFTER)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        if self.clock_is_off {
+            Err(unavailable("this node's clock differs from the database's by more than ten seconds"))
+        } else if !self.is_fresh() {
+            Err(unavailable("the revocations were not seen lately"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -139,15 +146,19 @@ pub async fn begin(app: &App) -> anyhow::Result<Position> {
 }
 
 /// Follows the table from where [`begin`] left off.
-pub async fn follow(app: App, mut position: Position, stop: CancellationToken) {
+pub async fn follow(app: App, begun: Position, stop: CancellationToken) {
+    let mut position = Some(begun);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = app.revocations.news.notified() => {}
             () = tokio::time::sleep(POLL_EVERY) => {}
         }
-        match read(&app, Some(&position)).await {
-            Ok(next) => position = next,
+        let clock_was_off = app.revocations.clock_is_off();
+        match read(&app, position.as_ref()).await {
+            // What was forgotten by a clock that was wrong is read again.
+            Ok(_) if clock_was_off => position = None,
+            Ok(next) => position = Some(next),
             Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not read the revocations"),
         }
     }
@@ -155,20 +166,11 @@ pub async fn follow(app: App, mut position: Position, stop: CancellationToken) {
 
 /// One read, from `position` or from the beginning; returns where the next one begins.
 async fn read(app: &App, position: Option<&Position>) -> anyhow::Result<Position> {
-    let (began, now) = (Instant::now(), app.clock.now());
-    let db = app.feed_database.connect().await?;
-    let mut news = match position {
-        Some(position) => store::revocations::list_since(&db, &position.snapshot).await?,
-        None => store::revocations::list(&db, now).await?,
-    };
-    if position.is_some_and(|position| position.lineage != news.position.lineage) {
-        tracing::warn!("This is another database than before, by failover or restore: reading everything anew");
-        news = store::revocations::list(&db, now).await?;
-    }
-    drop(db);
-    let clock_is_off = app.clock.differs_from(news.database_time, CLOCKS_APART);
+    let began = Instant::now();
+    let (news, now) = fetch(app, position).await?;
+    let clock_is_off = app.clock.is_off(now, news.database_time);
     if clock_is_off && !app.revocations.clock_is_off() {
-        tracing::error!("This node's clock differs from the database's: no tokens are issued until they agree");
+        tracing::error!("This node's clock differs from the database's: nothing is done by it until they agree");
     }
     let next = news.position.clone();
     let of_keys = news.endings.iter().any(|ending| matches!(ending.subject, Subject::SigningKey(_)));
@@ -179,6 +181,27 @@ async fn read(app: &App, position: Option<&Position>) -> anyhow::Result<Position
         tokio::spawn(async move { app.reload_signing_keys().await });
     }
     Ok(next)
+}
+
+/// What is new since `position`, and the moment at which that was asked.
+///
+/// A position means nothing beyond the connection that it was read over: a server that crashed, failed over or was
+/// restored may give numbers of transactions out again. Then everything is read.
+async fn fetch(app: &App, position: Option<&Position>) -> anyhow::Result<(News, Timestamp)> {
+    if let Some(position) = position {
+        let db = app.feed_database.connect().await?;
+        let now = app.clock.now();
+        let news = store::revocations::list_since(&db, &position.snapshot).await?;
+        if news.position.backend == position.backend {
+            return Ok((news, now));
+        }
+        if news.position.server != position.server {
+            tracing::warn!("This is another database than before, by failover or restore: reading everything anew");
+        }
+    }
+    let db = app.feed_database.connect_within(LIST_WITHIN).await?;
+    let now = app.clock.now();
+    Ok((store::revocations::list(&db, now).await?, now))
 }
 
 /// Tells the other nodes that this one wrote something.

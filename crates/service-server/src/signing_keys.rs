@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, crypto,
@@ -62,6 +63,14 @@ struct Ring {
     seen_at: Option<Instant>,
 }
 
+impl Ring {
+    fn signing(&self, now: Timestamp) -> anyhow::Result<(&Key, &EcdsaKeyPair)> {
+        let usable = self.iter().filter(|key| key.accepts(now) && key.schedule.active_at <= now);
+        let signing = usable.filter_map(|key| Some((key, key.private.as_ref()?)));
+        signing.max_by_key(|(key, _)| key.schedule.active_at).ok_or_else(|| unavailable("there is no signing key"))
+    }
+}
+
 impl std::ops::Deref for Ring {
     type Target = [Key];
 
@@ -75,7 +84,7 @@ struct Key {
     /// The JWT header of every token this key signs, encoded.
     header: String,
     /// `None`: sealed under a root key that this node does not have. It verifies all the same.
-    private: Option<EncodingKey>,
+    private: Option<EcdsaKeyPair>,
     public: DecodingKey,
     jwk: serde_json::Value,
     schedule: Schedule,
@@ -99,22 +108,18 @@ impl Default for SigningKeys {
 }
 
 impl SigningKeys {
-    /// Signs with the youngest key whose time has come.
+    /// The id of the key that signs: the youngest whose time has come.
+    pub fn signer(&self, now: Timestamp) -> anyhow::Result<String> {
+        Ok(self.ring().signing(now)?.0.id.clone())
+    }
+
+    /// Signs with it.
     pub fn sign(&self, claims: &Claims, now: Timestamp) -> anyhow::Result<AccessToken> {
         let ring = self.ring();
-        let usable = ring.iter().filter(|key| key.accepts(now) && key.schedule.active_at <= now);
-        let signing = usable.filter_map(|key| Some((key, key.private.as_ref()?)));
-        let (key, private) = signing
-            .max_by_key(|(key, _)| key.schedule.active_at)
-            .ok_or_else(|| unavailable("there is no signing key"))?;
+        let (key, private) = ring.signing(now)?;
         let message = format!("{}.{}", key.header, BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims)?));
-        // Of the two signatures of a pair only the smaller counts as ours; one draw in two gives it.
-        loop {
-            let signature = crypto::sign(message.as_bytes(), private, Algorithm::ES256)?;
-            if bearer::is_low(&BASE64_URL_SAFE_NO_PAD.decode(&signature)?) {
-                return Ok(AccessToken::new(format!("{message}.{signature}")));
-            }
-        }
+        let signature = mint::signature(private, message.as_bytes())?;
+        Ok(AccessToken::new(format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(bearer::lowered(signature)))))
     }
 
     /// Whether tokens signed by this key are accepted now; an error if this node cannot know.
@@ -219,7 +224,7 @@ fn unseal(vault: &Vault, stored: store::signing_keys::StoredKey) -> Option<Key> 
     let header = format!(r#"{{"alg":"ES256","kid":"{}","typ":"at+jwt"}}"#, stored.kid);
     Some(Key {
         header: BASE64_URL_SAFE_NO_PAD.encode(header),
-        private: private.ok().map(|der| EncodingKey::from_ec_der(&der)),
+        private: private.ok().and_then(|der| EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()),
         public,
         id: stored.kid,
         jwk: stored.jwk,

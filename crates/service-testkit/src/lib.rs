@@ -6,6 +6,7 @@ pub mod fault_proxy;
 pub mod faults;
 pub mod leaks;
 pub mod load;
+pub mod log;
 pub mod mailbox;
 pub mod postgres;
 pub mod process;

@@ -4,12 +4,8 @@
 //! searched for in the log at TRACE, in PostgreSQL's log, in every refusal and in a dump of the tables.
 
 use std::{
-    io,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::{Context as _, Result};
@@ -30,11 +26,11 @@ use service_server::{
     serve::Server,
     store::{self, projects::NewProject},
 };
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
     answer::{Answer, Door},
     leaks::Leaks,
+    log::Log,
     mailbox::Mailbox,
     postgres::Cluster,
     settings::Settings,
@@ -44,10 +40,11 @@ use crate::{
 const START: i64 = 1_800_000_000;
 
 /// How a test wants its server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Setup {
     settings: Settings,
-    system_clock: bool,
+    /// One that stands still, unless another is given.
+    clock: Option<Clock>,
 }
 
 /// A server with everything round it.
@@ -86,8 +83,13 @@ impl Setup {
 
     /// With the clock of the machine, for tests that also start processes.
     #[must_use]
-    pub fn on_system_clock(mut self) -> Self {
-        self.system_clock = true;
+    pub fn on_system_clock(self) -> Self {
+        self.on_clock(Clock::System)
+    }
+
+    #[must_use]
+    pub fn on_clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
         self
     }
 
@@ -116,7 +118,7 @@ impl Setup {
         let mailbox = Mailbox::start().await?;
         let mut settings = Settings::complete(&cluster.url(&database), &mailbox)?;
         settings.extend(&self.settings);
-        let clock = if self.system_clock { Clock::System } else { Clock::manual(Timestamp::from_second(START)?) };
+        let clock = self.clock.map_or_else(|| Timestamp::from_second(START).map(Clock::manual), Ok)?;
         let running = Server::start(config(&settings)?, clock).await?;
         let leaks = Leaks::default();
         if let Some(keys) = settings.get("secrets.root_keys") {
@@ -254,41 +256,4 @@ pub fn signed_in(answer: &Answer) -> Result<SignedIn> {
     let user_id = claims["sub"].as_str().context("the access token names nobody")?.parse()?;
     let grant_id = claims["grant"].as_str().context("the access token names no grant")?.parse()?;
     Ok(SignedIn { access_token, refresh_token: answer.field("refresh_token").to_owned(), user_id, grant_id })
-}
-
-/// The log of one test, whole.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(self.clone())
-            .finish()
-    }
-
-    #[must_use]
-    pub fn text(&self) -> Vec<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
 }

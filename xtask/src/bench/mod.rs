@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// One short round each: whether it runs, not how fast
     #[arg(long)]
     quick: bool,
+    /// Only what is named like this: `whoami`, `otp_creation` or `refresh`
+    #[arg(long)]
+    only: Option<String>,
     /// Measure the unoptimised build
     #[arg(long)]
     debug: bool,
@@ -85,12 +88,19 @@ fn again_in_release() -> Result<()> {
 async fn measure(options: &Options) -> Result<()> {
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
-    for measured in whoami::measure(&bench).await? {
-        report(&measured, options.json);
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
+    if wanted("whoami") {
+        for measured in whoami::measure(&bench).await? {
+            report(&measured, options.json);
+        }
     }
-    report(&otp_creation::measure(&bench).await?, options.json);
-    for measured in refresh::measure(&bench).await? {
-        report(&measured, options.json);
+    if wanted("otp_creation") {
+        report(&otp_creation::measure(&bench).await?, options.json);
+    }
+    if wanted("refresh") {
+        for measured in refresh::measure(&bench).await? {
+            report(&measured, options.json);
+        }
     }
     say_error(&format!("Load of the machine after: {}", load()));
     Ok(())

@@ -20,7 +20,12 @@ use crate::{json, lifetimes};
 const MAX_LENGTH: usize = 8 * 1024;
 /// Characters of a key id: an RFC 7638 thumbprint.
 const KEY_ID_LENGTH: usize = 43;
-/// Half of P-256's group order. A signature with a larger `s` has a twin with a smaller one; only the smaller is ours.
+/// P-256's group order.
+const ORDER: [u8; 32] = [
+    0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6, 0xfa,
+    0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+];
+/// Half of it. A signature with a larger `s` has a twin with a smaller one; only the smaller is ours.
 const HALF_ORDER: [u8; 32] = [
     0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde, 0x73, 0x7d,
     0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
@@ -126,6 +131,21 @@ impl<'a> UnverifiedJwt<'a> {
 #[must_use]
 pub fn is_low(signature: &[u8]) -> bool {
     signature.len() == 64 && signature[32..] <= HALF_ORDER[..]
+}
+
+/// Of an ES256 signature and its twin, which has `order - s` for `s`, the one that is ours.
+#[must_use]
+pub fn lowered(mut signature: [u8; 64]) -> [u8; 64] {
+    if is_low(&signature) {
+        return signature;
+    }
+    let mut borrow = false;
+    for (digit, whole) in signature[32..].iter_mut().zip(ORDER).rev() {
+        let (less, first) = whole.overflowing_sub(*digit);
+        let (less, second) = less.overflowing_sub(u8::from(borrow));
+        (*digit, borrow) = (less, first || second);
+    }
+    signature
 }
 
 impl Claims {

@@ -149,3 +149,27 @@ fn a_token_has_one_spelling_br_16() {
         assert_eq!(read(&text), Err(Refusal::Invalid), "{text}");
     }
 }
+
+#[test]
+fn a_signature_and_its_twin_are_lowered_to_one() {
+    let with = |s: [u8; 32]| {
+        let mut signature = [7; 64];
+        signature[32..].copy_from_slice(&s);
+        signature
+    };
+    let number = |last: u8| {
+        let mut s = [0; 32];
+        s[31] = last;
+        s
+    };
+    // order - 1, whose twin is 1; half the order, which is low already; and half plus one, whose twin it is.
+    let mut last = ORDER;
+    last[31] -= 1;
+    let mut above = HALF_ORDER;
+    above[31] += 1;
+    assert_eq!(lowered(with(last)), with(number(1)));
+    assert_eq!(lowered(with(number(1))), with(number(1)));
+    assert_eq!(lowered(with(HALF_ORDER)), with(HALF_ORDER));
+    assert_eq!(lowered(with(above)), with(HALF_ORDER));
+    assert!(is_low(&lowered(with(above))) && !is_low(&with(above)));
+}

@@ -159,7 +159,7 @@ impl Endings {
 
 /// The last second in which a token that this ending concerns can have been issued, and one more.
 fn floor_for(ending: &Ending) -> i64 {
-    whole_second_behind(ending.forget_at) - lifetimes::LONGEST_ACCESS_TOKEN
+    whole_second_behind(ending.forget_at) - lifetimes::LONGEST_ACCESS_TOKEN - lifetimes::CLOCK_SKEW
 }
 
 /// Tokens say when they were issued in whole seconds: a second that has begun counts as a whole.

@@ -38,7 +38,10 @@ impl Connect for Connector {
     }
 }
 
-/// Carries a connection until it ends, or until PostgreSQL warns; says so when it is notified.
+/// The routine in PostgreSQL that warns of it; its words depend on the server's language.
+const NOT_CONFIRMED: &str = "SyncRepWaitForLSN";
+
+/// Carries a connection until it ends, or until a commit on it was not confirmed; says so when it is notified.
 ///
 /// PostgreSQL warns, and then reports success, when the wait for a standby was cancelled: the transaction is here and
 /// may be nowhere else. The warning comes before the success, and a connection that ends between the two leaves the
@@ -49,9 +52,12 @@ where
 {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
-            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
-                tracing::error!(code = notice.code().code(), "The database warned; the connection is given up");
+            AsyncMessage::Notice(notice) if notice.routine() == Some(NOT_CONFIRMED) => {
+                tracing::error!("A commit was not confirmed by a standby; the connection is given up");
                 return;
+            }
+            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+                tracing::warn!(code = notice.code().code(), "The database warned");
             }
             AsyncMessage::Notification(_) => notified(),
             _ => {}

@@ -46,7 +46,12 @@ impl Database {
 
     /// A connection on which every statement is a transaction of its own.
     pub async fn connect(&self) -> Result<Connection, Error> {
-        let deadline = Instant::now() + self.deadline;
+        self.connect_within(self.deadline).await
+    }
+
+    /// The same for work that may take longer.
+    pub async fn connect_within(&self, limit: Duration) -> Result<Connection, Error> {
+        let deadline = Instant::now() + limit;
         let client = timeout_at(deadline, self.pool.get())
             .await
             .map_err(|_| Error::Unavailable("no connection became free in time".into()))?

@@ -18,7 +18,7 @@ use crate::{
     app::App,
     database::{Connection, Error},
     mint, revocations,
-    store::{self, audit_events::Event},
+    store::{self, audit_events::Event, grants::Which},
 };
 
 /// A transaction that ends something.
@@ -31,7 +31,12 @@ pub struct EndingTransaction<'a> {
 
 impl<'a> EndingTransaction<'a> {
     pub async fn begin(app: &'a App, now: Timestamp) -> Result<Self, Error> {
-        Ok(Self { app, db: app.database.begin().await?, now, endings: Vec::new() })
+        let db = app.database.begin().await?;
+        if app.clock.is_off(now, store::database_time(&db).await?) {
+            // By a clock that is slow, what ends now would have ended before it began.
+            return Err(Error::Unavailable("this machine's clock differs from the database's".into()));
+        }
+        Ok(Self { app, db, now, endings: Vec::new() })
     }
 
     #[must_use]
@@ -48,12 +53,29 @@ impl<'a> EndingTransaction<'a> {
     }
 
     /// Ends a grant with all its tokens; `false`: it had been ended already.
+    ///
+    /// Whoever asks a second time may do so because the first answer was 503. So something is written all the same, and
+    /// its commit is confirmed only if the first one is.
     pub async fn end_grant(&mut self, id: GrantId, because: Reason) -> anyhow::Result<bool> {
         let ended = store::grants::mark_revoked(&self.db, id, because, self.now).await?;
         if ended {
             self.end(Subject::Grant(id), because).await?;
+        } else {
+            store::grants::touch(&self.db, id).await?;
         }
         Ok(ended)
+    }
+
+    /// Ends all grants of a user but one; returns how many.
+    pub async fn end_grants_of(&mut self, user_id: UserId, which: Which, because: Reason) -> anyhow::Result<usize> {
+        let ended = store::grants::mark_all_revoked(&self.db, user_id, which, because, self.now).await?;
+        let made =
+            ended.into_iter().map(|id| Ok((mint::id(self.now)?, Ending::of(Subject::Grant(id), because, self.now))));
+        let made = made.collect::<anyhow::Result<Vec<_>>>()?;
+        store::revocations::insert_grants(&self.db, &made).await?;
+        let count = made.len();
+        self.endings.extend(made.into_iter().map(|(_, ending)| ending));
+        Ok(count)
     }
 
     pub async fn commit(self) -> Result<(), Error> {
@@ -76,7 +98,7 @@ pub async fn disable_user(app: &App, address: &Address) -> anyhow::Result<Result
         return Ok(Err(NothingToEnd));
     }
     let because = Reason::UserDisabled;
-    store::grants::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
+    transaction.end_grants_of(user_id, Which::All, because).await?;
     transaction.end(Subject::User(user_id), because).await?;
     record(transaction.db(), "user.disabled", Some(user_id), None, now).await?;
     finish(app, transaction).await?;
@@ -101,8 +123,10 @@ pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Resul
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
     let Some(user_id) = find_user(transaction.db(), address).await? else { return Ok(Err(NothingToEnd)) };
+    // Whoever signs in at this moment has done so before, or does so after.
+    store::users::lock(transaction.db(), user_id).await?;
     let because = Reason::RevokedByAdmin;
-    store::grants::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
+    transaction.end_grants_of(user_id, Which::All, because).await?;
     transaction.end(Subject::User(user_id), because).await?;
     record(transaction.db(), "user.signed_out", Some(user_id), None, now).await?;
     finish(app, transaction).await?;
@@ -120,6 +144,8 @@ pub async fn remove_member(
     if !store::memberships::mark_ended(transaction.db(), user_id, workspace_id, now).await? {
         return Ok(Err(NothingToEnd));
     }
+    // For good: whoever is let in again signs in again, and what was stolen before stays worthless.
+    transaction.end_grants_of(user_id, Which::For(workspace_id), Reason::WorkspaceRemoved).await?;
     transaction.end(Subject::Membership(user_id, workspace_id), Reason::WorkspaceRemoved).await?;
     record(transaction.db(), "member.removed", Some(user_id), Some(workspace_id), now).await?;
     finish(app, transaction).await?;

@@ -64,6 +64,7 @@ pub async fn exchange_otp(
     request: &TokenRequest,
 ) -> Result<TokenResponse, Failure<Refusal>> {
     let now = app.clock.now();
+    app.revocations.check()?;
     let asked = Asked::read(app, request);
     let db = app.database.connect().await?;
     let found = store::clients::find(&db, client.id.as_deref().unwrap_or(SERVICE_CLI)).await?;

@@ -13,7 +13,7 @@ use service_rules::{
 use crate::{
     app::App,
     failure::Failure,
-    flows::{Asker, authenticate, clients::PresentedClient},
+    flows::{Asker, authenticate, clients::PresentedClient, refresh},
     refresh_token::UnverifiedToken,
     store::{self, grants::StoredGrant},
 };
@@ -84,7 +84,7 @@ async fn refresh_token(
 ) -> anyhow::Result<Option<IntrospectedToken>> {
     let Some(grant) = find_live(app, token.grant_id).await? else { return Ok(None) };
     let presented = Presented {
-        genuine: token.is_genuine(&app.vault, &grant.salt) == Some(true),
+        genuine: refresh::is_genuine(app, token, &grant, now)?,
         generation: token.generation,
         client_id: Some(&grant.client.id),
         address: asker.address,
@@ -109,12 +109,9 @@ async fn refresh_token(
 
 /// A grant whose user, client and workspace all stand.
 async fn find_live(app: &App, id: service_api::ids::GrantId) -> anyhow::Result<Option<StoredGrant>> {
-    let epoch = app.revocations.epoch()?;
     let db = app.database.connect().await?;
-    let grant = store::grants::find(&db, id).await?;
-    Ok(grant.filter(|grant| {
-        let facts = &grant.facts;
-        let stands = !facts.user_disabled && !facts.workspace_left && !grant.client.disabled;
-        stands && facts.ended.is_none() && epoch.is_none_or(|epoch| grant.created_at >= epoch)
-    }))
+    let Some(mut grant) = store::grants::find(&db, id).await? else { return Ok(None) };
+    grant.facts = refresh::facts(app, &grant)?;
+    let stands = !grant.facts.user_disabled && !grant.facts.workspace_left && !grant.client.disabled;
+    Ok((stands && grant.facts.ended.is_none()).then_some(grant))
 }

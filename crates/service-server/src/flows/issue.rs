@@ -15,6 +15,7 @@ use service_rules::{Timestamp, bearer::Claims, lifetimes, signing::later};
 use crate::{
     app::App,
     database::{Connection, Error},
+    failure::Failure,
     flows::Asker,
     mint, refresh_token,
     store::{
@@ -70,6 +71,7 @@ pub async fn sign_in(
         scopes: grant.scopes,
         workspace_id: grant.workspace_id,
         audience: grant.audience,
+        ends_at: grant.expires_at,
     };
     pair(app, &access, lineage.token(app, grant.issued_key, FIRST_GENERATION)?, now)
 }
@@ -82,6 +84,8 @@ pub struct Access<'a> {
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
     pub audience: &'a str,
+    /// When the grant ends, and with it its last token.
+    pub ends_at: Timestamp,
 }
 
 pub fn pair(
@@ -90,12 +94,12 @@ pub fn pair(
     refresh_token: RefreshToken,
     now: Timestamp,
 ) -> anyhow::Result<TokenResponse> {
-    app.revocations.check_clock()?;
+    let life = lifetimes::ACCESS_TOKEN.min(access.ends_at.as_second() - now.as_second());
     let claims = Claims {
         iss: app.config.base_url.clone(),
         sub: access.user_id,
         aud: access.audience.to_owned(),
-        exp: now.as_second() + lifetimes::ACCESS_TOKEN,
+        exp: now.as_second() + life,
         iat: now.as_second(),
         jti: mint::id::<AccessTokenId>(now)?,
         client_id: access.client_id.to_owned(),
@@ -104,10 +108,18 @@ pub fn pair(
         workspace: access.workspace_id,
         nbf: None,
     };
+    // Half a minute after everybody, or this user, was signed out, a token would be dead before it is used.
+    match app.revocations.judge(&claims, &app.signing_keys.signer(now)?) {
+        Ok(()) => {}
+        Err(Failure::Broken(broken)) => return Err(broken),
+        Err(Failure::Refused(_)) => {
+            return Err(Error::Unavailable("what would be issued has been ended a moment ago".into()).into());
+        }
+    }
     Ok(TokenResponse {
         access_token: app.signing_keys.sign(&claims, now)?,
         token_type: TokenType::Bearer,
-        expires_in: lifetimes::ACCESS_TOKEN,
+        expires_in: life,
         refresh_token,
         scope: access.scopes.to_string(),
         workspace_id: access.workspace_id,

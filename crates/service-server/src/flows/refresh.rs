@@ -62,6 +62,7 @@ pub async fn refresh(
     client: &PresentedClient,
     request: &TokenRequest,
 ) -> Result<TokenResponse, Failure<Refusal>> {
+    app.revocations.check()?;
     let now = app.clock.now();
     let refuse = |why| Err(Failure::Refused(why));
     let Some(text) = &request.refresh_token else { return refuse(Refusal::Unusable("refresh_token is missing")) };
@@ -71,20 +72,24 @@ pub async fn refresh(
         let db = app.database.connect().await?;
         let found = store::grants::find(&db, refreshing.token.grant_id).await?;
         let Some(grant) = found else { return refuse(Refusal::Token(None)) };
-        let verdict = refreshing.judge(&grant)?;
+        let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
+        if genuine && client.id.as_ref() == Some(&grant.client.id) {
+            clients::authenticate(Some(&grant.client), client.digest().as_ref())
+                .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+        }
+        let verdict = refreshing.judge(&grant, genuine)?;
         app.metrics.refreshed(verdict);
         match verdict {
             Verdict::Refuse(rotation::Refusal::NotAccepted) => return refuse(Refusal::Token(None)),
             Verdict::Refuse(rotation::Refusal::Dead(reason)) => return refuse(Refusal::Token(Some(reason))),
             Verdict::Revoke(reason) => {
                 drop(db);
-                if refreshing.end(&grant, reason).await? {
+                let replay = Replay { grant: &grant, presented: refreshing.token.generation, reason };
+                if replay.end(app, asker, now).await? {
                     return refuse(Refusal::Token(Some(reason)));
                 }
             }
             Verdict::Repeat | Verdict::Rotate | Verdict::Supersede | Verdict::FastForward => {
-                clients::authenticate(Some(&grant.client), client.digest().as_ref())
-                    .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
                 let scopes = asked_for(request, &grant).map_err(Failure::Refused)?;
                 if let Some(pair) = refreshing.advance(db, &grant, verdict, scopes).await? {
                     return Ok(pair);
@@ -116,25 +121,14 @@ struct Refreshing<'a> {
 }
 
 impl Refreshing<'_> {
-    fn judge(&self, grant: &StoredGrant) -> anyhow::Result<Verdict> {
-        let genuine = match self.token.is_genuine(&self.app.vault, &grant.salt) {
-            Some(genuine) => genuine,
-            // Not a forged token: this node lacks a root key that another one uses.
-            None if grant.issued_key == Some(self.token.key_id) => {
-                return Err(Error::Unavailable(format!("root key {} is not configured", self.token.key_id)).into());
-            }
-            None => false,
-        };
+    fn judge(&self, grant: &StoredGrant, genuine: bool) -> anyhow::Result<Verdict> {
         let presented = Presented {
             genuine,
             generation: self.token.generation,
             client_id: self.client.id.as_deref(),
             address: self.asker.address,
         };
-        let mut facts = grant.facts.clone();
-        let over = self.app.revocations.epoch()?.is_some_and(|epoch| grant.created_at < epoch);
-        facts.ended = facts.ended.or(over.then_some(Reason::RevokedByAdmin));
-        Ok(rotation::judge(&presented, &facts, self.now))
+        Ok(rotation::judge(&presented, &facts(self.app, grant)?, self.now))
     }
 
     /// Carries a verdict out that hands out tokens; `None`: somebody else was faster.
@@ -169,6 +163,7 @@ impl Refreshing<'_> {
             scopes,
             workspace_id: grant.workspace_id,
             audience: &grant.audience,
+            ends_at: grant.facts.expires_at,
         };
         issue::pair(self.app, &access, lineage.token(self.app, key, issued)?, self.now).map(Some)
     }
@@ -188,43 +183,85 @@ impl Refreshing<'_> {
         let db = self.app.database.begin().await?;
         let advanced = store::grants::advance(&db, grant.id, seen, advance).await?;
         if advanced {
-            store::audit_events::insert(&db, &self.event("refresh.fast_forwarded", grant)?).await?;
+            store::audit_events::insert(
+                &db,
+                &event(self.asker, "refresh.fast_forwarded", grant, self.token.generation, self.now)?,
+            )
+            .await?;
             db.commit().await?;
         }
         Ok(advanced)
     }
+}
 
-    /// Ends a grant whose token came back, and tells its user; `false`: it has changed meanwhile.
-    async fn end(&self, grant: &StoredGrant, reason: Reason) -> anyhow::Result<bool> {
-        let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
-        if !transaction.end_grant(grant.id, Reason::Replayed).await? {
+/// What is to be judged about a grant: its row, and whether it was opened before everything ended.
+pub fn facts(app: &App, grant: &StoredGrant) -> anyhow::Result<rotation::Grant> {
+    let mut facts = grant.facts.clone();
+    let over = app.revocations.epoch()?.is_some_and(|epoch| grant.created_at < epoch);
+    facts.ended = facts.ended.or(over.then_some(Reason::RevokedByAdmin));
+    Ok(facts)
+}
+
+/// Whether a token is one of this grant's; an error if this node lacks the root key that would tell.
+pub fn is_genuine(app: &App, token: &UnverifiedToken, grant: &StoredGrant, now: Timestamp) -> anyhow::Result<bool> {
+    if let Some(genuine) = token.is_genuine(&app.vault, &grant.salt) {
+        return Ok(genuine);
+    }
+    let facts = facts(app, grant)?;
+    let over = facts.ended.is_some() || facts.expires_at <= now || facts.rotated_at <= idle_since(now);
+    // The key of the youngest token is one that other nodes use. Any other is gone for good.
+    let in_use = grant.issued_key.is_none_or(|key| key == token.key_id);
+    if in_use && !over {
+        return Err(Error::Unavailable(format!("root key {} is not configured", token.key_id)).into());
+    }
+    Ok(false)
+}
+
+/// A token that came back although somebody else has its successor.
+pub struct Replay<'a> {
+    pub grant: &'a StoredGrant,
+    pub presented: i32,
+    pub reason: Reason,
+}
+
+impl Replay<'_> {
+    /// Ends the grant, and tells its user; `false`: it has been ended meanwhile.
+    pub async fn end(&self, app: &App, asker: &Asker, now: Timestamp) -> anyhow::Result<bool> {
+        let mut transaction = EndingTransaction::begin(app, now).await?;
+        if !transaction.end_grant(self.grant.id, Reason::Replayed).await? {
             return Ok(false);
         }
-        let mut event = self.event("refresh.replay", grant)?;
-        event.details["reason"] = reason.as_str().into();
+        let mut event = event(asker, "refresh.replay", self.grant, self.presented, now)?;
+        event.details["reason"] = self.reason.as_str().into();
         store::audit_events::insert(transaction.db(), &event).await?;
         let letter = Letter::SessionReplayed {
-            to: grant.user_email.clone(),
-            client_id: grant.client.id.clone(),
-            ended_at: self.now,
-            presented_from: self.asker.address.to_string(),
+            to: self.grant.user_email.clone(),
+            client_id: self.grant.client.id.clone(),
+            ended_at: now,
+            presented_from: asker.address.to_string(),
         };
-        letter.post(&self.app.vault, transaction.db(), self.now, later(self.now, MAIL_WORTH)).await?;
+        letter.post(&app.vault, transaction.db(), now, later(now, MAIL_WORTH)).await?;
         transaction.commit().await?;
-        self.app.mail_waiting.notify_one();
+        app.mail_waiting.notify_one();
         Ok(true)
     }
+}
 
-    fn event<'g>(&self, name: &'static str, grant: &'g StoredGrant) -> anyhow::Result<Event<'g>> {
-        let Generations { base, issued } = grant.facts.generations;
-        let details = json!({ "presented": self.token.generation, "base": base, "issued": issued });
-        let mut event: Event<'g> = self.asker.event(name, self.now, details)?;
-        event.user_id = Some(grant.user_id);
-        event.client_id = Some(&grant.client.id);
-        event.workspace_id = grant.workspace_id;
-        event.subject = Some(grant.id.to_string());
-        Ok(event)
-    }
+fn event<'g>(
+    asker: &Asker,
+    name: &'static str,
+    grant: &'g StoredGrant,
+    presented: i32,
+    now: Timestamp,
+) -> anyhow::Result<Event<'g>> {
+    let Generations { base, issued } = grant.facts.generations;
+    let mut event: Event<'g> =
+        asker.event(name, now, json!({ "presented": presented, "base": base, "issued": issued }))?;
+    event.user_id = Some(grant.user_id);
+    event.client_id = Some(&grant.client.id);
+    event.workspace_id = grant.workspace_id;
+    event.subject = Some(grant.id.to_string());
+    Ok(event)
 }
 
 /// Sessions that were last refreshed before this are dead.

@@ -3,16 +3,27 @@
 //! Either token of a pair ends the whole session: the access token could not be told apart from its sisters, and whoever
 //! signs out means all of it. A token that is not ours, or opens nothing any more, is given back already.
 
+use std::sync::Arc;
+
 use serde_json::json;
-use service_api::{errors::Reason, ids::GrantId, oauth::AboutToken, token::PresentedToken};
-use service_rules::clients;
+use service_api::{errors::Reason, oauth::AboutToken, token::PresentedToken};
+use service_rules::{
+    Timestamp, bearer, clients,
+    rotation::{self, Presented, Verdict},
+};
 
 use crate::{
     app::App,
     failure::Failure,
-    flows::{Asker, authenticate, clients::PresentedClient, end_access::EndingTransaction},
+    flows::{
+        Asker, authenticate,
+        clients::PresentedClient,
+        end_access::EndingTransaction,
+        refresh::{self, Replay},
+    },
     refresh_token::UnverifiedToken,
-    store,
+    store::{self, grants::StoredGrant},
+    verified_tokens::Verified,
 };
 
 #[derive(Debug)]
@@ -38,35 +49,68 @@ pub async fn revoke(
     clients::authenticate(found.as_ref(), client.digest().as_ref()).map_err(|why| refuse(Refusal::Client(why)))?;
     drop(db);
 
-    let Some(id) = grant_of(app, token).await? else { return Ok(()) };
-    let mut transaction = EndingTransaction::begin(app, now).await?;
-    let Some(grant) = store::grants::find(transaction.db(), id).await? else { return Ok(()) };
+    let Some(Given { grant, generation }) = find(app, token, now).await? else { return Ok(()) };
     if grant.client.id != client_id {
         return Err(refuse(Refusal::OtherClient));
     }
-    if transaction.end_grant(id, Reason::RevokedByUser).await? {
+    if let Some(presented) = generation {
+        let shown =
+            Presented { genuine: true, generation: presented, client_id: Some(client_id), address: asker.address };
+        // An old token tells here what it tells anywhere.
+        if let Verdict::Revoke(reason) = rotation::judge(&shown, &refresh::facts(app, &grant)?, now) {
+            Replay { grant: &grant, presented, reason }.end(app, asker, now).await?;
+            return Ok(());
+        }
+    }
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    if transaction.end_grant(grant.id, Reason::RevokedByUser).await? {
         let mut event = asker.event("session.ended", now, json!({ "by": "its token" }))?;
         event.user_id = Some(grant.user_id);
         event.client_id = Some(&grant.client.id);
         event.workspace_id = grant.workspace_id;
-        event.subject = Some(id.to_string());
+        event.subject = Some(grant.id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
-        transaction.commit().await?;
     }
-    Ok(())
+    Ok(transaction.commit().await?)
 }
 
-/// The grant that a genuine token belongs to.
-async fn grant_of(app: &App, token: &PresentedToken) -> anyhow::Result<Option<GrantId>> {
-    let Some(refresh_token) = UnverifiedToken::read(token) else {
-        return match authenticate::genuine(app, token.expose()).await {
-            Ok(verified) if !verified.claims.has_expired(app.clock.now()) => Ok(Some(verified.claims.grant)),
-            Ok(_) | Err(Failure::Refused(_)) => Ok(None),
-            Err(Failure::Broken(broken)) => Err(broken),
-        };
+/// A genuine token that was given back.
+struct Given {
+    grant: StoredGrant,
+    /// The number of a refresh token.
+    generation: Option<i32>,
+}
+
+async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Result<Option<Given>> {
+    let refresh_token = UnverifiedToken::read(token);
+    let access_token = match &refresh_token {
+        Some(_) => None,
+        None => live(app, token.expose(), now).await?,
     };
+    let id =
+        refresh_token.as_ref().map(|token| token.grant_id).or(access_token.as_ref().map(|token| token.claims.grant));
+    let Some(id) = id else { return Ok(None) };
     let db = app.database.connect().await?;
-    let grant = store::grants::find(&db, refresh_token.grant_id).await?;
-    let genuine = grant.filter(|grant| refresh_token.is_genuine(&app.vault, &grant.salt) == Some(true));
-    Ok(genuine.map(|grant| grant.id))
+    let Some(grant) = store::grants::find(&db, id).await? else { return Ok(None) };
+    let ours = match (&refresh_token, &access_token) {
+        (Some(token), _) => refresh::is_genuine(app, token, &grant, now)?,
+        (None, token) => token.as_ref().is_some_and(|token| token.claims.sub == grant.user_id),
+    };
+    Ok(ours.then_some(Given { grant, generation: refresh_token.map(|token| token.generation) }))
+}
+
+/// An access token that was signed by a key that is still trusted, and has not expired.
+async fn live(app: &App, token: &str, now: Timestamp) -> anyhow::Result<Option<Arc<Verified>>> {
+    let verified = match authenticate::genuine(app, token).await {
+        Ok(verified) => verified,
+        Err(Failure::Refused(_)) => return Ok(None),
+        Err(Failure::Broken(broken)) => return Err(broken),
+    };
+    let trusted = match app.revocations.judge(&verified.claims, &verified.key_id) {
+        // Whose session has ended may ask again whether it has.
+        Ok(()) | Err(Failure::Refused(bearer::Refusal::Ended(_))) => app.signing_keys.accept(&verified.key_id, now)?,
+        Err(Failure::Refused(_)) => false,
+        Err(Failure::Broken(broken)) => return Err(broken),
+    };
+    Ok((trusted && !verified.claims.has_expired(now)).then_some(verified))
 }

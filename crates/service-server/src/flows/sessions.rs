@@ -7,14 +7,17 @@ use service_api::{
     page::Page,
     sessions::{OthersEnded, Session},
 };
-use service_rules::{bearer::Claims, revocation::Subject};
+use service_rules::bearer::Claims;
 
 use crate::{
     app::App,
     cursor,
     failure::Failure,
     flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor, refresh},
-    store::{self, grants::Listed},
+    store::{
+        self,
+        grants::{Listed, Which},
+    },
 };
 
 /// There is no such session of this user.
@@ -66,9 +69,8 @@ pub async fn end(app: &App, asker: &Asker, caller: &Claims, id: &str) -> Result<
         event.user_id = Some(caller.sub);
         event.subject = Some(id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
-        transaction.commit().await?;
     }
-    Ok(())
+    Ok(transaction.commit().await?)
 }
 
 /// Ends every session of the caller but the one that asks.
@@ -76,16 +78,12 @@ pub async fn end_others(app: &App, asker: &Asker, caller: &Claims) -> anyhow::Re
     let now = app.clock.now();
     let because = Reason::RevokedByUser;
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let ended = store::grants::mark_all_revoked(transaction.db(), caller.sub, Some(caller.grant), because, now).await?;
-    for id in &ended {
-        transaction.end(Subject::Grant(*id), because).await?;
-    }
-    if !ended.is_empty() {
-        let mut event =
-            asker.event("session.others_ended", now, json!({ "by": caller.grant, "ended": ended.len() }))?;
+    let ended = transaction.end_grants_of(caller.sub, Which::Except(caller.grant), because).await?;
+    if ended > 0 {
+        let mut event = asker.event("session.others_ended", now, json!({ "by": caller.grant, "ended": ended }))?;
         event.user_id = Some(caller.sub);
         store::audit_events::insert(transaction.db(), &event).await?;
     }
     transaction.commit().await?;
-    Ok(OthersEnded { ended: ended.len() as u64 })
+    Ok(OthersEnded { ended: ended as u64 })
 }

@@ -80,7 +80,8 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
         .query_opt(
             r"select g.user_id, g.scopes, g.workspace_id, g.audience, g.salt, g.base, g.issued, g.issued_key,
                      g.rotated_at, g.rotated_from, g.created_at, g.expires_at,
-                     case when g.revoked_at is not null then g.revoked_because end as revoked_because,
+                     case when g.revoked_at is not null then coalesce(g.revoked_because, 'revoked_by_admin') end
+                         as revoked_because,
                      u.email, u.disabled_at is not null as user_disabled,
                      g.workspace_id is not null and m.user_id is null as workspace_left,
                      c.id as client_id, c.name, c.first_party, c.may_use_otp, c.may_introspect, c.secret_digest,
@@ -167,20 +168,39 @@ pub async fn mark_revoked(db: &Connection, id: GrantId, because: Reason, now: Ti
     Ok(changed == 1)
 }
 
-/// Ends every grant of a user but one; returns which.
+/// Writes a grant that was ended as it is.
+pub async fn touch(db: &Connection, id: GrantId) -> Result<(), Error> {
+    db.execute(r"update grants set revoked_at = revoked_at where id = $1", &[&id.uuid()]).await.map(drop)
+}
+
+/// Which grants of a user.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    All,
+    Except(GrantId),
+    For(WorkspaceId),
+}
+
+/// Ends grants of a user; returns which were alive.
 pub async fn mark_all_revoked(
     db: &Connection,
     user_id: UserId,
-    except: Option<GrantId>,
+    which: Which,
     because: Reason,
     now: Timestamp,
 ) -> Result<Vec<GrantId>, Error> {
+    let (except, workspace) = match which {
+        Which::All => (None, None),
+        Which::Except(id) => (Some(id.uuid()), None),
+        Which::For(id) => (None, Some(id.uuid())),
+    };
     let rows = db
         .query(
             r"update grants set revoked_at = $2, revoked_because = $3
-               where user_id = $1 and revoked_at is null and expires_at > $2 and ($4::uuid is null or id <> $4)
+               where user_id = $1 and revoked_at is null and expires_at > $2
+                 and ($4::uuid is null or id <> $4) and ($5::uuid is null or workspace_id = $5)
               returning id",
-            &[&user_id.uuid(), &now, &because.as_str(), &except.map(Id::uuid)],
+            &[&user_id.uuid(), &now, &because.as_str(), &except, &workspace],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()

@@ -32,6 +32,12 @@ pub async fn ping(db: &Connection) -> Result<(), Error> {
     db.query(r"select 1", &[]).await.map(drop)
 }
 
+/// What time the database says it is: nothing is decided by it, but a clock that differs from it is wrong.
+pub async fn database_time(db: &Connection) -> Result<Timestamp, Error> {
+    let row = db.query_opt(r"select clock_timestamp() as database_time", &[]).await?;
+    Ok(row.ok_or_else(|| impossible("the clock", "database_time"))?.try_get("database_time")?)
+}
+
 /// Which row a background task may begin with, and how many it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {

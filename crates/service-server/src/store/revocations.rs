@@ -12,11 +12,14 @@ use tokio_postgres::Row;
 
 use crate::database::{Connection, Error};
 
-/// How far a follower has read: which database, and which transactions had ended in it.
+/// How far a follower has read: over which connection to which database, and which transactions had ended in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Another after a failover or a restore: numbers of transactions mean nothing across it.
-    pub lineage: String,
+    /// The database and its timeline: another after a failover or a restore.
+    pub server: String,
+    /// The process of the database that answered. It does not outlive a crash, after which numbers of transactions may
+    /// be given out again.
+    pub backend: String,
     pub snapshot: String,
 }
 
@@ -39,14 +42,30 @@ pub async fn insert(db: &Connection, id: RevocationId, ending: &Ending) -> Resul
     .map(drop)
 }
 
+/// The same for several grants at once.
+pub async fn insert_grants(db: &Connection, grants: &[(RevocationId, Ending)]) -> Result<(), Error> {
+    let Some((_, first)) = grants.first() else { return Ok(()) };
+    let ids: Vec<_> = grants.iter().map(|(id, _)| id.uuid()).collect();
+    let subjects: Vec<_> = grants.iter().map(|(_, ending)| to_text(&ending.subject).1).collect();
+    db.execute(
+        r"insert into revocations (id, kind, subject, because, not_before, forget_at)
+          select id, 'grant', subject, $3, $4, $5 from unnest($1::uuid[], $2::text[]) as made (id, subject)",
+        &[&ids, &subjects, &first.because.as_str(), &first.not_before, &first.forget_at],
+    )
+    .await
+    .map(drop)
+}
+
 /// Everything that still matters.
 pub async fn list(db: &Connection, now: Timestamp) -> Result<News, Error> {
     let rows = db
         .query(
             r"select pg_current_snapshot()::text as snapshot, clock_timestamp() as database_time,
-                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as lineage,
+                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as server,
+                     pid::text || '/' || backend_start::text as backend,
                      kind, subject, because, not_before, forget_at
-                from pg_control_system() left join revocations on forget_at > $1",
+                from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid())
+                left join revocations on forget_at > $1",
             &[&now],
         )
         .await?;
@@ -58,9 +77,10 @@ pub async fn list_since(db: &Connection, snapshot: &str) -> Result<News, Error> 
     let rows = db
         .query(
             r"select pg_current_snapshot()::text as snapshot, clock_timestamp() as database_time,
-                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as lineage,
+                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as server,
+                     pid::text || '/' || backend_start::text as backend,
                      kind, subject, because, not_before, forget_at
-                from pg_control_system() left join revocations
+                from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid()) left join revocations
                   on written_by >= pg_snapshot_xmin($1::text::pg_snapshot)
                  and not pg_visible_in_snapshot(written_by, $1::text::pg_snapshot)",
             &[&snapshot],
@@ -85,7 +105,11 @@ pub async fn notify(db: &Connection) -> Result<(), Error> {
 
 fn read(rows: &[Row]) -> Result<News, Error> {
     let first = rows.first().ok_or_else(|| super::impossible("revocations", "id"))?;
-    let position = Position { lineage: first.try_get("lineage")?, snapshot: first.try_get("snapshot")? };
+    let position = Position {
+        server: first.try_get("server")?,
+        backend: first.try_get("backend")?,
+        snapshot: first.try_get("snapshot")?,
+    };
     let database_time = first.try_get("database_time")?;
     let written = rows.iter().filter(|row| !matches!(row.try_get::<_, Option<&str>>("kind"), Ok(None)));
     let endings = written.map(ending).collect::<Result<_, _>>()?;
@@ -96,7 +120,8 @@ fn ending(row: &Row) -> Result<Ending, Error> {
     let subject = from_text(row.try_get("kind")?, row.try_get("subject")?);
     Ok(Ending {
         subject: subject.ok_or_else(|| super::impossible("revocations", "subject"))?,
-        because: Reason::parse(row.try_get("because")?).ok_or_else(|| super::impossible("revocations", "because"))?,
+        // A reason that only a newer version knows ends the credential all the same.
+        because: Reason::parse(row.try_get("because")?).unwrap_or(Reason::RevokedByAdmin),
         not_before: row.try_get("not_before")?,
         forget_at: row.try_get("forget_at")?,
     })

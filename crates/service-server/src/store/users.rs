@@ -28,6 +28,11 @@ pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Time
     Ok(changed == 1)
 }
 
+/// Makes whoever signs in as this user wait until this transaction ends.
+pub async fn lock(db: &Connection, id: UserId) -> Result<(), Error> {
+    db.query(r"select from users where id = $1 for update", &[&id.uuid()]).await.map(drop)
+}
+
 /// Whether the user is there and enabled; whoever disables it waits until this transaction ends.
 pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
     let row = db.query_opt(r"select from users where id = $1 and disabled_at is null for share", &[&id.uuid()]).await?;

@@ -9,6 +9,7 @@ mod bearer_claims;
 mod bearer_forgeries;
 mod bearer_keys;
 mod bodies;
+mod clocks;
 mod config;
 mod forge;
 mod http_claims;

@@ -173,7 +173,8 @@ async fn run(World { server, door }: &World<'_>, user: UserId, steps: &[Step]) -
                 model.now += seconds;
             }
             Step::Revoke => {
-                let body = serde_json::json!({ "token": model.tokens[0], "client_id": SERVICE_CLI });
+                let youngest = &model.tokens[model.tokens.len() - 1];
+                let body = serde_json::json!({ "token": youngest, "client_id": SERVICE_CLI });
                 ensure!(door.post("/oauth/revoke", &body).await?.status == 200, "{}", context());
                 model.ended = model.ended.or(Some("revoked_by_user"));
             }

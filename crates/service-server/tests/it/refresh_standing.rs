@@ -72,9 +72,22 @@ fn a_refresh_ends_with_the_membership_and_never_falls_to_personal_space_rf_10() 
         let next = signed_in(&next)?;
         end_access::remove_member(&server.app, ann.user_id, workspace).await?.ok().context("not removed")?;
         check_refused(&server.refresh(&next.refresh_token).await?, Some("workspace_removed"));
-        // Back in it, the session goes on: nothing was ended for good.
+        // Back in it, the old session stays ended.
         server.sql("update memberships set ended_at = null").await?;
-        let next = refreshed(server, &next.refresh_token).await?;
+        check_refused(&server.refresh(&next.refresh_token).await?, Some("workspace_removed"));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_refresh_ends_with_the_workspace_rf_10() -> Result<()> {
+    with_server(async |server| {
+        let (ann, workspace) = sign_in_for_workspace(server).await?;
+        // By the rows alone.
+        server.sql("update memberships set ended_at = created_at").await?;
+        check_refused(&server.refresh(&ann.refresh_token).await?, Some("workspace_removed"));
+        server.sql("update memberships set ended_at = null").await?;
+        let next = refreshed(server, &ann.refresh_token).await?;
         end_access::delete_workspace(&server.app, workspace).await?.ok().context("not deleted")?;
         check_refused(&server.refresh(&next.refresh_token).await?, Some("workspace_removed"));
         Ok(())
@@ -174,7 +187,12 @@ fn what_a_restore_brought_back_to_life_ends_with_the_epoch() -> Result<()> {
             check_refused(&server.refresh(&session.refresh_token).await?, Some("revoked_by_admin"));
             assert_eq!(server.door.get("/v1/whoami", Some(&session.access_token)).await?.status, 401);
         }
+        // Who signs in at the same moment gets no session that is over already.
+        let (otp_id, code) = server.request_code("eve@acme.test").await?;
+        let early = server.exchange(&otp_id, &code, "read").await?;
+        assert_eq!((early.status.as_u16(), early.error()), (503, "temporarily_unavailable"));
         server.advance(61);
+        assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
         let again = server.sign_in("ann@acme.test", "read").await?;
         assert_eq!(server.door.get("/v1/whoami", Some(&again.access_token)).await?.status, 200);
         refreshed(server, &again.refresh_token).await.map(drop)

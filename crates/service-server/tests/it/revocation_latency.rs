@@ -2,6 +2,7 @@
 
 use std::{
     path::Path,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -11,8 +12,9 @@ use futures_util::future::try_join_all;
 use reqwest::Method;
 use service_testkit::{
     fault_proxy::FaultProxy,
+    postgres::{Cluster, Stop},
     process::Process,
-    server::{Setup, SignedIn, TestServer, otp_exchange, refresh_body, request_code, signed_in},
+    server::{Setup, SignedIn, TestServer, fresh_database, otp_exchange, refresh_body, request_code, signed_in},
 };
 use tokio::time::sleep;
 
@@ -136,6 +138,55 @@ fn histogram(seen: &[Duration], killed: u32) -> String {
         at(99),
         at(100)
     )
+}
+
+/// The disk of an hour ago under a node that goes on: the same database by every name, and its transactions are counted
+/// from where they were.
+#[test]
+fn what_is_ended_in_a_database_that_was_set_back_is_heard() -> Result<()> {
+    setup().run(async |server| {
+        let cluster = Cluster::start()?;
+        let database = fresh_database(&cluster).await?;
+        let mut settings = server.settings.clone();
+        settings.set("database.url", &cluster.url(&database));
+        let node = Process::start(Path::new(SERVICED), &settings, &server.leaks)?;
+        let ann = sign_in(server, &node, "ann@acme.test").await?;
+        let copy = tempfile::tempdir()?;
+        let (data, kept) = (cluster.directory().join("data"), copy.path().join("data"));
+        let copy = |from: &Path, to: &Path| -> Result<()> {
+            ensure!(Command::new("cp").arg("-a").args([from, to]).status()?.success(), "the data cannot be copied");
+            Ok(())
+        };
+        cluster.stop(Stop::Fast)?;
+        copy(&data, &kept)?;
+        cluster.resume()?;
+        let (client, connection) = tokio_postgres::connect(&cluster.url(&database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        for _ in 0..2_000 {
+            client.batch_execute("select pg_current_xact_id()").await?;
+        }
+        let followed = Instant::now();
+        while !node.ops.get("/metrics", None).await?.text.contains("service_revocations_age_seconds 0.0") {
+            ensure!(followed.elapsed() < Duration::from_secs(10), "the node does not follow");
+        }
+        cluster.stop(Stop::Fast)?;
+        std::fs::remove_dir_all(&data)?;
+        copy(&kept, &data)?;
+        cluster.resume()?;
+        let insert = format!(
+            "insert into revocations (id, kind, subject, because, not_before, forget_at)
+             values (gen_random_uuid(), 'grant', '{}', 'revoked_by_admin', '2040-01-01Z', '2040-01-01Z')",
+            ann.grant_id
+        );
+        let (client, connection) = tokio_postgres::connect(&cluster.url(&database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute(&insert).await?;
+        let written = Instant::now();
+        while node.door.get("/v1/whoami", Some(&ann.access_token)).await?.status == 200 {
+            ensure!(written.elapsed() < Duration::from_secs(10), "it is never heard of");
+        }
+        Ok(())
+    })
 }
 
 /// Network packets vanish, and nobody is told: after thirty seconds the node knows that it does not know.

@@ -41,6 +41,25 @@ fn either_token_ends_the_session() -> Result<()> {
     })
 }
 
+/// Whoever brings an old token, wherever: two hands have it.
+#[test]
+fn an_old_token_that_is_given_back_is_a_replay_rf_02() -> Result<()> {
+    with_server(async |server| {
+        let first = server.sign_in("ann@acme.test", "read").await?;
+        let second = refreshed(server, &first.refresh_token).await?;
+        let third = refreshed(server, &second.refresh_token).await?;
+        for _ in 0..2 {
+            assert_eq!(revoke(server, &first.refresh_token, "service-cli").await?.status, 200);
+        }
+        check_refused(&server.refresh(&third.refresh_token).await?, Some("replayed"));
+        let count = server.sql("select count(*) from audit_events where event = 'refresh.replay'").await?;
+        assert_eq!(count.as_deref(), Some("1"));
+        let mail = server.mailbox.next_mail_to("ann@acme.test").await?;
+        assert_eq!(mail.subject, "We signed you out to protect your account");
+        Ok(())
+    })
+}
+
 #[test]
 fn what_is_not_ours_is_given_back_already() -> Result<()> {
     with_server(async |server| {

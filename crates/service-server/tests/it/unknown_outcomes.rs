@@ -83,7 +83,7 @@ fn a_commit_that_no_standby_confirmed_is_not_a_success() -> Result<()> {
         check_unknown(&answer);
         assert!(asked.elapsed() < Duration::from_millis(1_500), "the deadline answered, not the warning");
         let deadline = Instant::now() + Duration::from_secs(5);
-        while !String::from_utf8(node.log())?.contains("The database warned") {
+        while !String::from_utf8(node.log())?.contains("A commit was not confirmed by a standby") {
             ensure!(Instant::now() < deadline, "the warning was not noticed");
         }
 
