@@ -16,6 +16,7 @@ pub mod mailer;
 pub mod migrations;
 pub mod mint;
 pub mod refresh_token;
+pub mod revocation_feed;
 pub mod revocations;
 pub mod serve;
 pub mod signing_keys;

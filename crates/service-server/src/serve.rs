@@ -14,7 +14,7 @@ use crate::{
     flows::rotate_signing_keys,
     housekeeping,
     http::{connection, ops, router},
-    mailer, migrations, revocations,
+    mailer, migrations, revocation_feed,
 };
 
 /// A server that runs; it goes on until [`Server::stop`].
@@ -37,7 +37,7 @@ impl Server {
             app.signing_keys.can_sign(),
             "no signing key opens: secrets.root_keys lacks the key that sealed them"
         );
-        let position = revocations::begin(&app).await.context("cannot read the revocations")?;
+        let position = revocation_feed::begin(&app).await.context("cannot read the revocations")?;
 
         let listener = listen(app.config.http.listen).await?;
         let ops_listener = listen(app.config.http.ops_listen).await?;
@@ -47,9 +47,9 @@ impl Server {
         tasks.spawn(accept(app.clone(), ops_listener, ops::router(&app)));
         tasks.spawn(mailer::run(app.clone(), transport, app.stop.clone()));
         tasks.spawn(housekeeping::follow_signing_keys(app.clone(), app.stop.clone()));
-        tasks.spawn(revocations::follow(app.clone(), position, app.stop.clone()));
-        tasks.spawn(revocations::listen(app.clone(), app.stop.clone()));
-        tasks.spawn(revocations::ring(app.clone(), app.stop.clone()));
+        tasks.spawn(revocation_feed::follow(app.clone(), position, app.stop.clone()));
+        tasks.spawn(revocation_feed::listen(app.clone(), app.stop.clone()));
+        tasks.spawn(revocation_feed::ring(app.clone(), app.stop.clone()));
         tasks.spawn(housekeeping::clean(app.clone(), app.stop.clone()));
         Ok(Self { app, address, ops_address, tasks })
     }

@@ -17,7 +17,7 @@ use service_rules::{
 use crate::{
     app::App,
     database::{Connection, Error},
-    mint, revocations,
+    mint, revocation_feed,
     store::{self, audit_events::Event, grants::Which},
 };
 
@@ -180,7 +180,7 @@ pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
 /// An operator's command ends before its background work would ring.
 pub async fn finish(app: &App, transaction: EndingTransaction<'_>) -> anyhow::Result<()> {
     transaction.commit().await?;
-    if let Err(error) = revocations::ring_now(app).await {
+    if let Err(error) = revocation_feed::ring_now(app).await {
         tracing::debug!(error = format!("{error:#}"), "Could not ring");
     }
     Ok(())

@@ -82,21 +82,17 @@ struct Given {
 }
 
 async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Result<Option<Given>> {
-    let refresh_token = UnverifiedToken::read(token);
-    let access_token = match &refresh_token {
-        Some(_) => None,
-        None => live(app, token.expose(), now).await?,
-    };
-    let id =
-        refresh_token.as_ref().map(|token| token.grant_id).or(access_token.as_ref().map(|token| token.claims.grant));
-    let Some(id) = id else { return Ok(None) };
+    if let Some(token) = UnverifiedToken::read(token) {
+        let db = app.database.connect().await?;
+        let Some(grant) = store::grants::find(&db, token.grant_id).await? else { return Ok(None) };
+        let genuine = refresh::is_genuine(app, &token, &grant, now)?;
+        return Ok(genuine.then_some(Given { grant, generation: Some(token.generation) }));
+    }
+    let Some(verified) = live(app, token.expose(), now).await? else { return Ok(None) };
     let db = app.database.connect().await?;
-    let Some(grant) = store::grants::find(&db, id).await? else { return Ok(None) };
-    let ours = match (&refresh_token, &access_token) {
-        (Some(token), _) => refresh::is_genuine(app, token, &grant, now)?,
-        (None, token) => token.as_ref().is_some_and(|token| token.claims.sub == grant.user_id),
-    };
-    Ok(ours.then_some(Given { grant, generation: refresh_token.map(|token| token.generation) }))
+    let grant = store::grants::find(&db, verified.claims.grant).await?;
+    let own = grant.filter(|grant| grant.user_id == verified.claims.sub);
+    Ok(own.map(|grant| Given { grant, generation: None }))
 }
 
 /// An access token that was signed by a key that is still trusted, and has not expired.
