@@ -41,6 +41,8 @@ pub enum Access {
     Client,
     /// A bearer token that carries this scope.
     Bearer(Scope),
+    /// The same, of somebody who signed in: a token for automation does not do.
+    SignedIn(Scope),
 }
 
 /// Which bodies an endpoint reads.
@@ -82,22 +84,52 @@ pub const LIST_PROJECTS: Endpoint = Endpoint {
 pub const LIST_SESSIONS: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/sessions",
-    access: Access::Bearer(Scope::of(Action::Read, Resource::Sessions)),
+    access: Access::SignedIn(Scope::of(Action::Read, Resource::Sessions)),
     body: Body::None,
     query: &["limit", "cursor"],
 };
 pub const END_SESSION: Endpoint = Endpoint {
     method: Method::Delete,
     path: "/v1/sessions/{sessionId}",
-    access: Access::Bearer(Scope::of(Action::Write, Resource::Sessions)),
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Sessions)),
     body: Body::None,
     query: &[],
 };
 pub const END_OTHER_SESSIONS: Endpoint = Endpoint {
     method: Method::Post,
     path: "/v1/sessions/revoke-others",
-    access: Access::Bearer(Scope::of(Action::Write, Resource::Sessions)),
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Sessions)),
     body: Body::None,
+    query: &[],
+};
+
+pub const CREATE_CLI_TOKEN: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/cli/tokens",
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
+    body: Body::Json,
+    query: &[],
+};
+pub const LIST_CLI_TOKENS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/cli/tokens",
+    access: Access::SignedIn(Scope::of(Action::Read, Resource::Tokens)),
+    body: Body::None,
+    query: &["status", "limit", "cursor"],
+};
+/// A token needs no scope to end itself.
+pub const REVOKE_CLI_TOKEN: Endpoint = Endpoint {
+    method: Method::Delete,
+    path: "/v1/cli/tokens/{tokenId}",
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
+    body: Body::None,
+    query: &[],
+};
+pub const ROTATE_CLI_TOKEN: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/cli/tokens/{tokenId}/rotate",
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
+    body: Body::Json,
     query: &[],
 };
 
@@ -113,6 +145,10 @@ pub const ALL: &[&Endpoint] = &[
     &LIST_SESSIONS,
     &END_SESSION,
     &END_OTHER_SESSIONS,
+    &CREATE_CLI_TOKEN,
+    &LIST_CLI_TOKENS,
+    &REVOKE_CLI_TOKEN,
+    &ROTATE_CLI_TOKEN,
 ];
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {

@@ -82,6 +82,8 @@ id!(/// One sign-in: every token that descends from it dies with it.
     GrantId = "grant");
 id!(/// A client that somebody registered.
     ClientId = "client");
+id!(/// A token that somebody made for automation.
+    CliTokenId = "clit");
 id!(/// One access token, as its `jti` names it.
     AccessTokenId = "at");
 id!(/// Something that happened and was recorded.

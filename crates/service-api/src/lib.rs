@@ -4,6 +4,7 @@
 //! The server implements this crate and the client calls it, so neither can drift from the other.
 
 pub mod base62;
+pub mod cli_tokens;
 pub mod endpoints;
 pub mod errors;
 pub mod ids;
@@ -37,5 +38,23 @@ pub mod instant {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         Timestamp::deserialize(deserializer)
+    }
+
+    /// The same for moments that may not have come.
+    pub mod option {
+        use serde::{Deserialize as _, Deserializer, Serializer};
+
+        use crate::Timestamp;
+
+        pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+            match at {
+                Some(at) => super::serialize(at, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+            Option::<Timestamp>::deserialize(deserializer)
+        }
     }
 }

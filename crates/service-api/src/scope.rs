@@ -132,6 +132,15 @@ impl Scopes {
         other.expanded() & !held == 0
     }
 
+    /// Something that `other` allows and this does not.
+    #[must_use]
+    pub fn first_beyond(self, other: Self) -> Option<Scope> {
+        let held = self.expanded();
+        let missing = other.expanded() & !held;
+        let (_, (_, action, resource)) = WORDS.iter().enumerate().find(|(bit, _)| missing & 1 << bit != 0)?;
+        Some(Scope { action: *action, resource: *resource })
+    }
+
     /// `read` and `write` written out as every resource they stand for.
     fn expanded(self) -> u32 {
         WORDS.iter().enumerate().fold(self.0, |set, (bit, (_, action, resource))| {

@@ -6,9 +6,10 @@
 use std::{fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::base62;
+use crate::{base62, ids::CliTokenId};
 
 /// Characters of the checksum at the end of every token.
 pub const CHECKSUM_LENGTH: usize = base62::length(4);
@@ -37,6 +38,25 @@ impl TokenKind for Refresh {
 }
 
 pub type RefreshToken = Token<Refresh>;
+
+/// Opens the API for automation: its id, and 256 random bits.
+pub enum Cli {}
+
+impl TokenKind for Cli {
+    const PREFIX: &'static str = "svc_cli_";
+    const BODY: usize = 16 + 32;
+}
+
+pub type CliToken = Token<Cli>;
+
+impl CliToken {
+    /// The id that the token carries in front of its secret.
+    #[must_use]
+    pub fn id(&self) -> Option<CliTokenId> {
+        let body: [u8; Cli::BODY] = self.body()?;
+        Some(Uuid::from_bytes(*body.first_chunk()?).into())
+    }
+}
 
 /// What a client that can keep a secret proves itself with.
 pub enum Client {}
@@ -78,6 +98,12 @@ impl<K: TokenKind> Token<K> {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
+    }
+
+    /// So much of it that people can tell theirs apart: the last four characters, which are of the checksum.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        format!("…{}", &self.text[self.text.len() - 4..])
     }
 }
 

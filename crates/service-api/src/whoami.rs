@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
-    ids::{GrantId, UserId},
+    ids::{CliTokenId, GrantId, UserId},
     instant,
     scope::Scopes,
     workspaces::SpaceView,
@@ -27,8 +27,8 @@ pub struct User {
 #[serde(rename_all = "camelCase")]
 pub struct Credential {
     pub kind: CredentialKind,
-    /// What to name when revoking it: for an access token, the sign-in it came from.
-    pub id: GrantId,
+    /// What to name when revoking it: for an access token, the session it is part of.
+    pub id: CredentialId,
     pub client: String,
     pub scopes: Scopes,
     #[serde(with = "instant")]
@@ -41,4 +41,13 @@ pub struct Credential {
 #[serde(rename_all = "snake_case")]
 pub enum CredentialKind {
     AccessToken,
+    CliToken,
+}
+
+/// What to name when ending a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CredentialId {
+    Session(GrantId),
+    CliToken(CliTokenId),
 }

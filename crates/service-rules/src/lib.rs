@@ -4,7 +4,9 @@
 //! randomness, so it can be tested to exhaustion.
 
 pub mod bearer;
+pub mod cli_tokens;
 pub mod clients;
+pub mod credential;
 pub mod email;
 pub mod json;
 pub mod lifetimes;

@@ -11,8 +11,15 @@ pub const REFRESH_ABSOLUTE: i64 = 90 * DAY;
 /// The same for the command-line client, which people expect to stay signed in.
 pub const REFRESH_ABSOLUTE_CLI: i64 = 365 * DAY;
 
-/// No grant of any kind lives longer.
-pub const LONGEST_GRANT: i64 = REFRESH_ABSOLUTE_CLI;
+/// A token for automation, unless asked otherwise; at most; and how long its old self may go on beside it.
+pub const CLI_TOKEN: i64 = 90 * DAY;
+pub const CLI_TOKEN_LONGEST: i64 = 366 * DAY;
+pub const CLI_TOKEN_OVERLAP: i64 = 72 * 3_600;
+/// Dead tokens for automation stay listed for so long.
+pub const CLI_TOKEN_LISTED: i64 = 30 * DAY;
+
+/// Nothing that anybody was given lives longer.
+pub const LONGEST_LIFE: i64 = CLI_TOKEN_LONGEST;
 /// So soon after a rotation the token before still fetches the same successor: its answer may have been lost, or
 /// several processes of one client may have asked at once.
 pub const REFRESH_REPEAT: i64 = 60;

@@ -38,16 +38,44 @@ pub enum Refusal {
     NotFound,
     /// The caller's role does not allow it.
     Forbidden,
+    /// The token is bound to another space.
+    Mismatch,
 }
 
-/// The request decides, then the token; a token that names no space means personal space.
-#[must_use]
-pub fn choose(requested: Requested, default: Option<WorkspaceId>) -> (Place, Because) {
-    match (requested, default) {
-        (Requested::Personal, _) => (Place::Personal, Because::Query),
-        (Requested::Workspace(id), _) => (Place::Workspace(id), Because::Query),
-        (Requested::Nothing, Some(id)) => (Place::Workspace(id), Because::Token),
-        (Requested::Nothing, None) => (Place::Personal, Because::Personal),
+/// How far a credential reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Wherever its user may go; this space when a request names none.
+    Anywhere(Option<WorkspaceId>),
+    /// This space and no other.
+    Only(Place),
+}
+
+impl Reach {
+    /// The workspace it is for, if any.
+    #[must_use]
+    pub const fn workspace(self) -> Option<WorkspaceId> {
+        match self {
+            Self::Anywhere(workspace) => workspace,
+            Self::Only(Place::Workspace(workspace)) => Some(workspace),
+            Self::Only(Place::Personal) => None,
+        }
+    }
+}
+
+/// The request decides, then the token; a token that names no space means personal space. A bound token decides alone.
+pub fn choose(requested: Requested, reach: Reach) -> Result<(Place, Because), Refusal> {
+    let place = match requested {
+        Requested::Nothing => None,
+        Requested::Personal => Some(Place::Personal),
+        Requested::Workspace(id) => Some(Place::Workspace(id)),
+    };
+    match (place, reach) {
+        (Some(place), Reach::Only(bound)) if place != bound => Err(Refusal::Mismatch),
+        (Some(place), _) => Ok((place, Because::Query)),
+        (None, Reach::Only(bound)) => Ok((bound, Because::Token)),
+        (None, Reach::Anywhere(Some(id))) => Ok((Place::Workspace(id), Because::Token)),
+        (None, Reach::Anywhere(None)) => Ok((Place::Personal, Because::Personal)),
     }
 }
 
@@ -65,16 +93,38 @@ mod tests {
     use super::*;
 
     const ID: &str = "wsp_01h2xcejqtf2nbrexx3vqjhp41";
+    const OTHER: &str = "wsp_01h2xcejqtf2nbrexx3vqjhp42";
 
     #[test]
     fn the_request_decides_then_the_token() {
-        let id: WorkspaceId = ID.parse().unwrap();
-        let other: WorkspaceId = "wsp_01h2xcejqtf2nbrexx3vqjhp42".parse().unwrap();
-        assert_eq!(choose(Requested::Nothing, None), (Place::Personal, Because::Personal));
-        assert_eq!(choose(Requested::Nothing, Some(id)), (Place::Workspace(id), Because::Token));
-        assert_eq!(choose(Requested::Personal, Some(id)), (Place::Personal, Because::Query));
-        assert_eq!(choose(Requested::Workspace(other), Some(id)), (Place::Workspace(other), Because::Query));
-        assert_eq!(choose(Requested::Workspace(other), None), (Place::Workspace(other), Because::Query));
+        let (id, other): (WorkspaceId, WorkspaceId) = (ID.parse().unwrap(), OTHER.parse().unwrap());
+        let anywhere = Reach::Anywhere;
+        let check =
+            |requested, reach, expected| assert_eq!(choose(requested, reach), expected, "{requested:?} {reach:?}");
+        check(Requested::Nothing, anywhere(None), Ok((Place::Personal, Because::Personal)));
+        check(Requested::Nothing, anywhere(Some(id)), Ok((Place::Workspace(id), Because::Token)));
+        check(Requested::Personal, anywhere(Some(id)), Ok((Place::Personal, Because::Query)));
+        check(Requested::Workspace(other), anywhere(Some(id)), Ok((Place::Workspace(other), Because::Query)));
+    }
+
+    #[test]
+    fn a_bound_token_opens_its_space_and_no_other_ws_08() {
+        let (id, other): (WorkspaceId, WorkspaceId) = (ID.parse().unwrap(), OTHER.parse().unwrap());
+        let check = |requested, place, expected: Result<Place, Refusal>| {
+            assert_eq!(
+                choose(requested, Reach::Only(place)).map(|(place, _)| place),
+                expected,
+                "{requested:?} {place:?}"
+            );
+        };
+        for place in [Place::Personal, Place::Workspace(id)] {
+            check(Requested::Nothing, place, Ok(place));
+            check(Requested::Workspace(other), place, Err(Refusal::Mismatch));
+        }
+        check(Requested::Personal, Place::Personal, Ok(Place::Personal));
+        check(Requested::Workspace(id), Place::Workspace(id), Ok(Place::Workspace(id)));
+        check(Requested::Personal, Place::Workspace(id), Err(Refusal::Mismatch));
+        check(Requested::Workspace(id), Place::Personal, Err(Refusal::Mismatch));
     }
 
     #[test]

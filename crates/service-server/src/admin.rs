@@ -32,7 +32,7 @@ pub(crate) enum Admin {
 
 #[derive(Subcommand)]
 pub(crate) enum User {
-    /// End all sessions and allow no new ones
+    /// End all sessions and tokens, and allow no new ones
     Disable { address: String },
     /// Allow signing in again
     Enable { address: String },
@@ -118,7 +118,9 @@ async fn user(command: &User, app: &App) -> anyhow::Result<()> {
         User::SignOut { address } => {
             let signed_out = end_access::sign_out_user(app, &parse_address(address)?).await?;
             let id = signed_out.map_err(|_| anyhow::anyhow!("there is no such user"))?;
-            say(&format!("Signed {id} out everywhere. They can sign in again in half a minute."));
+            say(&format!(
+                "Signed {id} out everywhere. Their tokens for automation go on; `user disable` ends those too."
+            ));
         }
     }
     Ok(())

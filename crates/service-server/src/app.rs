@@ -8,6 +8,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cli_tokens::CliTokens,
     clock::Clock,
     config::Config,
     database::Database,
@@ -36,6 +37,7 @@ pub struct Shared {
     pub signing_keys: SigningKeys,
     pub verified_tokens: VerifiedTokens,
     pub revocations: Revocations,
+    pub cli_tokens: CliTokens,
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
@@ -60,6 +62,7 @@ impl App {
             signing_keys: SigningKeys::default(),
             verified_tokens: VerifiedTokens::default(),
             revocations: Revocations::default(),
+            cli_tokens: CliTokens::default(),
             user_emails: Cache::new(REMEMBERED_USERS),
             metrics: Metrics::default(),
             mail_waiting: Notify::new(),

@@ -5,16 +5,22 @@
 
 use std::time::Duration;
 
+use service_rules::{lifetimes, signing::later};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
     flows::rotate_signing_keys,
+    letters::Letter,
     store::{self, Batch},
 };
 
 const BATCH: i64 = 1_000;
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
+const NOTE_EVERY: Duration = Duration::from_secs(5);
+const NOTED_AT_ONCE: usize = 1_000;
+/// Letters written in one transaction.
+const ANNOUNCED_AT_ONCE: i64 = 100;
 
 /// Renews this node's copy of the signing keys, so that it knows a new key before the key signs.
 pub async fn follow_signing_keys(app: App, stop: CancellationToken) {
@@ -35,6 +41,9 @@ pub async fn clean(app: App, stop: CancellationToken) {
         if let Err(error) = rotate_signing_keys::rotate_if_due(&app).await {
             tracing::warn!(error = format!("{error:#}"), "Could not let a signing key follow");
         }
+        if let Err(error) = announce_ends(&app).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not announce that tokens end");
+        }
         match clean_once(&app).await {
             Ok(deleted) => drop(app.metrics.rows_cleaned.inc_by(deleted)),
             Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not clean up"),
@@ -44,6 +53,55 @@ pub async fn clean(app: App, stop: CancellationToken) {
             () = tokio::time::sleep(CLEAN_EVERY) => {}
         }
     }
+}
+
+/// Tells owners of tokens for automation that end within a week, and again within a day.
+pub async fn announce_ends(app: &App) -> anyhow::Result<()> {
+    loop {
+        let db = app.database.begin().await?;
+        let (database_time, now) = (store::database_time(&db).await?, app.clock.now());
+        anyhow::ensure!(!app.clock.is_off(now, database_time), "this node's clock differs from the database's");
+        let ending = store::cli_tokens::claim_ending(&db, Batch { now, size: ANNOUNCED_AT_ONCE }).await?;
+        for token in &ending {
+            let letter = Letter::CliTokenEnds {
+                to: token.email.clone(),
+                name: token.name.clone(),
+                hint: token.hint.clone(),
+                expires_at: token.expires_at,
+            };
+            letter.post(&app.vault, &db, now, token.expires_at).await?;
+        }
+        db.commit().await?;
+        if ending.is_empty() {
+            return Ok(());
+        }
+        app.mail_waiting.notify_one();
+    }
+}
+
+/// Writes down when tokens for automation were used, a few seconds later and many at once.
+pub async fn note_uses(app: App, stop: CancellationToken) {
+    loop {
+        let stopping = tokio::select! {
+            () = stop.cancelled() => true,
+            () = tokio::time::sleep(NOTE_EVERY) => false,
+        };
+        if let Err(error) = note_uses_once(&app).await {
+            // Not worth trying again: the next use is noted too.
+            tracing::warn!(error = format!("{error:#}"), "Could not note when tokens were used");
+        }
+        if stopping {
+            return;
+        }
+    }
+}
+
+pub async fn note_uses_once(app: &App) -> anyhow::Result<()> {
+    let uses = app.cli_tokens.take_uses();
+    for part in uses.chunks(NOTED_AT_ONCE) {
+        store::cli_tokens::mark_used(&app.database.connect().await?, part).await?;
+    }
+    Ok(())
 }
 
 /// Deletes everything that has expired; returns how many rows that were.
@@ -62,6 +120,7 @@ pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
             store::outbox::delete_expired(&db, batch).await?,
             store::signing_keys::delete_expired(&db, batch).await?,
             store::revocations::delete_expired(&db, batch).await?,
+            store::cli_tokens::delete_expired(&db, later(now, -lifetimes::CLI_TOKEN_LISTED), BATCH).await?,
         ];
         total += deleted.iter().sum::<u64>();
         // A full batch means that there may be more.

@@ -29,7 +29,27 @@ pub enum Letter {
         asked_from: String,
     },
     /// A refresh token came back that somebody else must have: the session was ended.
-    SessionReplayed { to: String, client_id: String, ended_at: Timestamp, presented_from: String },
+    SessionReplayed {
+        to: String,
+        client_id: String,
+        ended_at: Timestamp,
+        presented_from: String,
+    },
+    CliTokenCreated {
+        to: String,
+        name: String,
+        hint: String,
+        scopes: String,
+        made_at: Timestamp,
+        made_from: String,
+        expires_at: Timestamp,
+    },
+    CliTokenEnds {
+        to: String,
+        name: String,
+        hint: String,
+        expires_at: Timestamp,
+    },
 }
 
 #[derive(Template)]
@@ -62,6 +82,39 @@ struct SessionReplayed<'a> {
     client: &'a str,
     ended_at: String,
     presented_from: &'a str,
+    base_url: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/cli_token_created.txt")]
+struct CliTokenCreatedText<'a>(&'a CliTokenCreated<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/cli_token_created.html")]
+struct CliTokenCreatedHtml<'a>(&'a CliTokenCreated<'a>);
+
+struct CliTokenCreated<'a> {
+    name: &'a str,
+    hint: &'a str,
+    scopes: &'a str,
+    made_at: String,
+    made_from: &'a str,
+    expires_at: String,
+    base_url: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/cli_token_ends.txt")]
+struct CliTokenEndsText<'a>(&'a CliTokenEnds<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/cli_token_ends.html")]
+struct CliTokenEndsHtml<'a>(&'a CliTokenEnds<'a>);
+
+struct CliTokenEnds<'a> {
+    name: &'a str,
+    hint: &'a str,
+    expires_at: String,
     base_url: &'a str,
 }
 
@@ -103,7 +156,10 @@ impl Letter {
 
     fn to(&self) -> &str {
         match self {
-            Self::SignInCode { to, .. } | Self::SessionReplayed { to, .. } => to,
+            Self::SignInCode { to, .. }
+            | Self::SessionReplayed { to, .. }
+            | Self::CliTokenCreated { to, .. }
+            | Self::CliTokenEnds { to, .. } => to,
         }
     }
 
@@ -122,6 +178,17 @@ impl Letter {
                 let says = SessionReplayed { client, ended_at, presented_from, base_url };
                 let (text, html) = (SessionReplayedText(&says).render()?, SessionReplayedHtml(&says).render()?);
                 Ok(Written { subject: "We signed you out to protect your account", text, html })
+            }
+            Self::CliTokenCreated { name, hint, scopes, made_at, made_from, expires_at, .. } => {
+                let (made_at, expires_at) = (moment(*made_at), moment(*expires_at));
+                let says = CliTokenCreated { name, hint, scopes, made_at, made_from, expires_at, base_url };
+                let (text, html) = (CliTokenCreatedText(&says).render()?, CliTokenCreatedHtml(&says).render()?);
+                Ok(Written { subject: "A token was made for your account", text, html })
+            }
+            Self::CliTokenEnds { name, hint, expires_at, .. } => {
+                let says = CliTokenEnds { name, hint, expires_at: moment(*expires_at), base_url };
+                let (text, html) = (CliTokenEndsText(&says).render()?, CliTokenEndsHtml(&says).render()?);
+                Ok(Written { subject: "One of your tokens ends soon", text, html })
             }
         }
     }

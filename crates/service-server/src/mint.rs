@@ -14,8 +14,8 @@ use aws_lc_rs::{
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
 };
 use service_api::{
-    ids::{Id, RequestId},
-    token::{Client, OtpCode, Token, TokenKind as _},
+    ids::{CliTokenId, Id, RequestId},
+    token::{CliToken, Client, OtpCode, Token, TokenKind as _},
 };
 use service_rules::{Timestamp, otp};
 use uuid::Builder;
@@ -56,6 +56,12 @@ pub fn otp_code() -> anyhow::Result<OtpCode> {
             return Ok(OtpCode::new(format!("{:0width$}", drawn % CODES, width = otp::DIGITS)));
         }
     }
+}
+
+/// A token for automation with this id.
+pub fn cli_token(id: CliTokenId) -> anyhow::Result<CliToken> {
+    let secret = Zeroizing::new(bytes::<32>()?);
+    Ok(CliToken::from_body(&Zeroizing::new([&id.uuid().as_bytes()[..], &secret[..]].concat())))
 }
 
 /// The secret of a client that can keep one.

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use service_api::ids::{CliTokenId, UserId, WorkspaceId};
 use service_rules::{
     Timestamp,
     bearer::{Claims, Refusal},
@@ -48,6 +49,19 @@ impl Revocations {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.check()?;
         known.endings.judge(claims, key_id).map_err(Failure::Refused)
+    }
+
+    /// Whether nothing has happened to a token for automation since it was looked up; an error if this node cannot know.
+    pub fn is_unchanged(
+        &self,
+        id: CliTokenId,
+        user_id: UserId,
+        workspace: Option<WorkspaceId>,
+        since: i64,
+    ) -> anyhow::Result<bool> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.check()?;
+        Ok(known.endings.is_unchanged(id, user_id, workspace, since))
     }
 
     /// Grants opened before this moment are over; an error if this node cannot know.

@@ -50,6 +50,7 @@ impl Server {
         tasks.spawn(revocation_feed::follow(app.clone(), position, app.stop.clone()));
         tasks.spawn(revocation_feed::listen(app.clone(), app.stop.clone()));
         tasks.spawn(revocation_feed::ring(app.clone(), app.stop.clone()));
+        tasks.spawn(housekeeping::note_uses(app.clone(), app.stop.clone()));
         tasks.spawn(housekeeping::clean(app.clone(), app.stop.clone()));
         Ok(Self { app, address, ops_address, tasks })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use quick_cache::sync::Cache;
-use service_rules::bearer::Claims;
+use service_rules::{bearer::Claims, credential::Credential};
 
 const REMEMBERED: usize = 32_768;
 
@@ -14,6 +14,7 @@ const REMEMBERED: usize = 32_768;
 pub struct Verified {
     pub claims: Claims,
     pub key_id: String,
+    pub credential: Arc<Credential>,
 }
 
 /// Tokens by the SHA-256 of their whole text, the least used forgotten first.

@@ -1,12 +1,8 @@
 //! Every arm of the bearer rules.
 
-use service_api::scope::Action;
 use uuid::Uuid;
 
 use super::*;
-
-const READ: Scope = Scope::any(Action::Read);
-const WRITE: Scope = Scope::any(Action::Write);
 
 fn claims() -> Claims {
     Claims {
@@ -24,37 +20,31 @@ fn claims() -> Claims {
     }
 }
 
-fn check(claims: &Claims, needed: Scope, now: i64, expected: Result<(), Refusal>) {
+fn check(claims: &Claims, now: i64, expected: Result<(), Refusal>) {
     let now = Timestamp::from_second(now).unwrap();
-    assert_eq!(judge(claims, "https://service.test", "https://service.test/v1", needed, now), expected, "{claims:?}");
-}
-
-#[test]
-fn a_live_token_opens_what_its_scope_allows() {
-    check(&claims(), READ, 1_000, Ok(()));
-    check(&claims(), WRITE, 1_000, Err(Refusal::LacksScope(WRITE)));
+    assert_eq!(judge(claims, "https://service.test", "https://service.test/v1", now), expected, "{claims:?}");
 }
 
 #[test]
 fn a_token_lives_until_its_end_and_the_skew_br_06() {
-    check(&claims(), READ, 1_930, Ok(()));
-    check(&claims(), READ, 1_931, Err(Refusal::Expired));
-    check(&claims(), READ, 970, Ok(()));
-    check(&claims(), READ, 969, Err(Refusal::Invalid));
-    check(&Claims { nbf: Some(1_060), ..claims() }, READ, 1_029, Err(Refusal::Invalid));
-    check(&Claims { nbf: Some(1_060), ..claims() }, READ, 1_030, Ok(()));
-    check(&Claims { exp: 4_600, ..claims() }, READ, 1_000, Ok(()));
-    check(&Claims { exp: 4_601, ..claims() }, READ, 1_000, Err(Refusal::Invalid));
-    check(&Claims { exp: i64::MAX, ..claims() }, READ, 1_000, Err(Refusal::Invalid));
+    check(&claims(), 1_930, Ok(()));
+    check(&claims(), 1_931, Err(Refusal::Expired));
+    check(&claims(), 970, Ok(()));
+    check(&claims(), 969, Err(Refusal::Invalid));
+    check(&Claims { nbf: Some(1_060), ..claims() }, 1_029, Err(Refusal::Invalid));
+    check(&Claims { nbf: Some(1_060), ..claims() }, 1_030, Ok(()));
+    check(&Claims { exp: 4_600, ..claims() }, 1_000, Ok(()));
+    check(&Claims { exp: 4_601, ..claims() }, 1_000, Err(Refusal::Invalid));
+    check(&Claims { exp: i64::MAX, ..claims() }, 1_000, Err(Refusal::Invalid));
 }
 
 #[test]
 fn issuer_and_audience_are_compared_byte_for_byte_br_13() {
     for iss in ["https://service.test/", "https://SERVICE.test", "http://service.test", ""] {
-        check(&Claims { iss: iss.into(), ..claims() }, READ, 1_000, Err(Refusal::Invalid));
+        check(&Claims { iss: iss.into(), ..claims() }, 1_000, Err(Refusal::Invalid));
     }
     for aud in ["https://service.test/mcp", "https://service.test/v1/", "https://service.test/v11", ""] {
-        check(&Claims { aud: aud.into(), ..claims() }, READ, 1_000, Err(Refusal::Invalid));
+        check(&Claims { aud: aud.into(), ..claims() }, 1_000, Err(Refusal::Invalid));
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use service_api::{
     errors::Reason,
-    ids::{GrantId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, UserId, WorkspaceId},
 };
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     Grant(GrantId),
+    CliToken(CliTokenId),
     User(UserId),
     /// Tokens of this user that are for this workspace.
     Membership(UserId, WorkspaceId),
@@ -55,10 +56,10 @@ impl Ending {
         let settled = later(now, lifetimes::CLOCK_SKEW);
         let last_expires = later(settled, lifetimes::LONGEST_ACCESS_TOKEN + lifetimes::CLOCK_SKEW);
         let (not_before, forget_at) = match subject {
-            Subject::Grant(_) | Subject::SigningKey(_) => (last_expires, last_expires),
+            Subject::Grant(_) | Subject::CliToken(_) | Subject::SigningKey(_) => (last_expires, last_expires),
             Subject::User(_) | Subject::Membership(..) | Subject::Workspace(_) => (settled, last_expires),
             // It ends grants too, and those that began before it must not outlive it.
-            Subject::Everybody => (settled, later(settled, lifetimes::LONGEST_GRANT)),
+            Subject::Everybody => (settled, later(settled, lifetimes::LONGEST_LIFE)),
         };
         Self { subject, because, not_before, forget_at }
     }
@@ -119,22 +120,38 @@ impl Endings {
         if self.keys > 0 && self.by_subject.contains_key(&Subject::SigningKey(key_id.to_owned())) {
             return Err(Refusal::Invalid);
         }
-        if claims.iat < self.floor {
+        let subjects = [
+            Some(Subject::Grant(claims.grant)),
+            Some(Subject::User(claims.sub)),
+            claims.workspace.map(|workspace| Subject::Membership(claims.sub, workspace)),
+            claims.workspace.map(Subject::Workspace),
+            Some(Subject::Everybody),
+        ];
+        self.judge_since(claims.iat, &subjects)
+    }
+
+    /// Whether nothing has happened to a token for automation since it was looked up, in whole seconds.
+    #[must_use]
+    pub fn is_unchanged(&self, id: CliTokenId, user_id: UserId, workspace: Option<WorkspaceId>, since: i64) -> bool {
+        let subjects = [
+            Some(Subject::CliToken(id)),
+            Some(Subject::User(user_id)),
+            workspace.map(|workspace| Subject::Membership(user_id, workspace)),
+            workspace.map(Subject::Workspace),
+            Some(Subject::Everybody),
+        ];
+        self.judge_since(since, &subjects).is_ok()
+    }
+
+    fn judge_since(&self, since: i64, subjects: &[Option<Subject>]) -> Result<(), Refusal> {
+        if since < self.floor {
             return Err(Refusal::Expired);
         }
         if self.by_subject.is_empty() {
             return Ok(());
         }
-        let workspace = claims.workspace;
-        let concerned = [
-            Some(Subject::Grant(claims.grant)),
-            Some(Subject::User(claims.sub)),
-            workspace.map(|workspace| Subject::Membership(claims.sub, workspace)),
-            workspace.map(Subject::Workspace),
-            Some(Subject::Everybody),
-        ];
-        let mut endings = concerned.iter().flatten().filter_map(|subject| self.by_subject.get(subject));
-        match endings.find(|ending| claims.iat < whole_second_behind(ending.not_before)) {
+        let mut endings = subjects.iter().flatten().filter_map(|subject| self.by_subject.get(subject));
+        match endings.find(|ending| since < whole_second_behind(ending.not_before)) {
             Some(ending) => Err(Refusal::Ended(ending.because)),
             None => Ok(()),
         }

@@ -1,29 +1,49 @@
 //! Knowing the caller by its bearer token.
 //!
-//! 1. A token that was seen before is known by its digest: its signature need not be checked again.
-//! 2. Any other is taken apart, its key found, its signature checked, and it is remembered.
+//! 1. A token that was seen before is known by its digest: a signature need not be checked again, a token for automation
+//!    not be looked up again for a few minutes.
+//! 2. Any other is taken apart and verified, or looked up by its id, and remembered.
 //! 3. Whether it opens *this* endpoint *now* is judged every time: time, audience, scope, whether its key is still
 //!    accepted and whether it was ended are never remembered.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use service_api::scope::Scope;
-use service_rules::bearer::{self, Claims, Refusal, UnverifiedJwt};
+use service_api::token::{Cli, CliToken, TokenKind as _};
+use service_rules::{
+    Timestamp,
+    bearer::{self, Claims, Refusal, UnverifiedJwt},
+    cli_tokens,
+    credential::{Credential, Kind},
+    space::{Place, Reach},
+};
+use subtle::ConstantTimeEq as _;
 
-use crate::{app::App, failure::Failure, verified_tokens::Verified};
+use crate::{
+    app::App,
+    cli_tokens::{Digest, digest_of},
+    failure::Failure,
+    store,
+    verified_tokens::Verified,
+};
 
-pub async fn authenticate(app: &App, token: &str, needed: Scope) -> Result<Arc<Verified>, Failure<Refusal>> {
+/// Who a token speaks for, whatever it may do.
+pub async fn authenticate(app: &App, token: &str, from: IpAddr) -> Result<Arc<Credential>, Failure<Refusal>> {
     let now = app.clock.now();
+    if token.starts_with(Cli::PREFIX) {
+        let (id, credential) = cli_token(app, token, now).await?;
+        app.cli_tokens.note_use(id, now, from);
+        return Ok(credential);
+    }
     let verified = genuine(app, token).await?;
     app.revocations.judge(&verified.claims, &verified.key_id)?;
     if !app.signing_keys.accept(&verified.key_id, now)? {
         return Err(Failure::Refused(Refusal::Invalid));
     }
-    bearer::judge(&verified.claims, &app.config.base_url, &app.audience, needed, now).map_err(Failure::Refused)?;
-    Ok(verified)
+    bearer::judge(&verified.claims, &app.config.base_url, &app.audience, now).map_err(Failure::Refused)?;
+    Ok(verified.credential.clone())
 }
 
-/// The claims of a token that one of our keys signed, whatever has become of it since.
+/// The claims of an access token that one of our keys signed, whatever has become of it since.
 pub async fn genuine(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal>> {
     match app.verified_tokens.get(token) {
         Some(verified) => Ok(verified),
@@ -38,7 +58,60 @@ async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal
         return Err(Failure::Refused(Refusal::Invalid));
     }
     let claims = Claims::read(jwt.payload()).map_err(Failure::Refused)?;
-    let verified = Arc::new(Verified { claims, key_id: jwt.key_id().to_owned() });
+    let credential = Credential {
+        kind: Kind::Session(claims.grant),
+        user_id: claims.sub,
+        client_id: claims.client_id.clone(),
+        scopes: claims.scopes(),
+        reach: Reach::Anywhere(claims.workspace),
+        created_at: Timestamp::from_second(claims.iat).map_err(|_| Failure::Refused(Refusal::Invalid))?,
+        expires_at: Timestamp::from_second(claims.exp).map_err(|_| Failure::Refused(Refusal::Invalid))?,
+    };
+    let verified = Arc::new(Verified { claims, key_id: jwt.key_id().to_owned(), credential: Arc::new(credential) });
     app.verified_tokens.insert(token, verified.clone());
     Ok(verified)
+}
+
+type Found = (service_api::ids::CliTokenId, Arc<Credential>);
+
+async fn cli_token(app: &App, text: &str, now: Timestamp) -> Result<Found, Failure<Refusal>> {
+    // A wrong checksum costs no query.
+    let token = CliToken::parse(text).ok_or(Failure::Refused(Refusal::Invalid))?;
+    let digest = digest_of(text);
+    if let Some(known) = app.cli_tokens.get(&digest) {
+        let workspace = known.credential.reach.workspace();
+        if app.revocations.is_unchanged(known.id, known.credential.user_id, workspace, known.looked_up_at)? {
+            if known.credential.expires_at <= now {
+                return Err(Failure::Refused(Refusal::Ended(service_api::errors::Reason::Expired)));
+            }
+            return Ok((known.id, known.credential.clone()));
+        }
+    }
+    look_up(app, &token, digest, now).await
+}
+
+/// Asks the database, which is right about everything but what happens next.
+async fn look_up(app: &App, token: &CliToken, digest: Digest, now: Timestamp) -> Result<Found, Failure<Refusal>> {
+    let refuse = |refusal| Failure::Refused(refusal);
+    let epoch = app.revocations.epoch()?;
+    let id = token.id().ok_or(refuse(Refusal::Invalid))?;
+    let db = app.database.connect().await?;
+    let stored = store::cli_tokens::find(&db, id).await?;
+    let stored = stored.filter(|stored| stored.digest.ct_eq(&digest).into()).ok_or(refuse(Refusal::Invalid))?;
+    let mut found = stored.found;
+    if epoch.is_some_and(|epoch| found.created_at < epoch) {
+        found.ended = found.ended.or(Some(service_api::errors::Reason::RevokedByAdmin));
+    }
+    cli_tokens::judge(&found, now).map_err(|reason| refuse(Refusal::Ended(reason)))?;
+    let credential = Arc::new(Credential {
+        kind: Kind::CliToken(id),
+        user_id: stored.user_id,
+        client_id: stored.client_id,
+        scopes: found.scopes,
+        reach: Reach::Only(found.workspace_id.map_or(Place::Personal, Place::Workspace)),
+        created_at: found.created_at,
+        expires_at: found.expires_at,
+    });
+    app.cli_tokens.insert(digest, id, credential.clone(), now.as_second());
+    Ok((id, credential))
 }

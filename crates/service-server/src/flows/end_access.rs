@@ -6,7 +6,7 @@
 use serde_json::json;
 use service_api::{
     errors::Reason,
-    ids::{GrantId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, UserId, WorkspaceId},
 };
 use service_rules::{
     Timestamp,
@@ -66,6 +66,17 @@ impl<'a> EndingTransaction<'a> {
         Ok(ended)
     }
 
+    /// Ends a token for automation; `false`: it had been ended already, see [`Self::end_grant`].
+    pub async fn end_cli_token(&mut self, id: CliTokenId, because: Reason) -> anyhow::Result<bool> {
+        let ended = store::cli_tokens::mark_revoked(&self.db, id, because, self.now).await?;
+        if ended {
+            self.end(Subject::CliToken(id), because).await?;
+        } else {
+            store::cli_tokens::touch(&self.db, id).await?;
+        }
+        Ok(ended)
+    }
+
     /// Ends all grants of a user but one; returns how many.
     pub async fn end_grants_of(&mut self, user_id: UserId, which: Which, because: Reason) -> anyhow::Result<usize> {
         let ended = store::grants::mark_all_revoked(&self.db, user_id, which, because, self.now).await?;
@@ -99,6 +110,7 @@ pub async fn disable_user(app: &App, address: &Address) -> anyhow::Result<Result
     }
     let because = Reason::UserDisabled;
     transaction.end_grants_of(user_id, Which::All, because).await?;
+    store::cli_tokens::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
     transaction.end(Subject::User(user_id), because).await?;
     record(transaction.db(), "user.disabled", Some(user_id), None, now).await?;
     finish(app, transaction).await?;
@@ -118,7 +130,7 @@ pub async fn enable_user(app: &App, address: &Address) -> anyhow::Result<Result<
     Ok(Ok(user_id))
 }
 
-/// Ends all sessions of a user, who may sign in again.
+/// Ends all sessions of a user, who may sign in again. Tokens for automation go on.
 pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Result<UserId, NothingToEnd>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
@@ -127,7 +139,6 @@ pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Resul
     store::users::lock(transaction.db(), user_id).await?;
     let because = Reason::RevokedByAdmin;
     transaction.end_grants_of(user_id, Which::All, because).await?;
-    transaction.end(Subject::User(user_id), because).await?;
     record(transaction.db(), "user.signed_out", Some(user_id), None, now).await?;
     finish(app, transaction).await?;
     Ok(Ok(user_id))
@@ -145,7 +156,9 @@ pub async fn remove_member(
         return Ok(Err(NothingToEnd));
     }
     // For good: whoever is let in again signs in again, and what was stolen before stays worthless.
-    transaction.end_grants_of(user_id, Which::For(workspace_id), Reason::WorkspaceRemoved).await?;
+    let because = Reason::WorkspaceRemoved;
+    transaction.end_grants_of(user_id, Which::For(workspace_id), because).await?;
+    store::cli_tokens::mark_all_revoked(transaction.db(), user_id, Some(workspace_id), because, now).await?;
     transaction.end(Subject::Membership(user_id, workspace_id), Reason::WorkspaceRemoved).await?;
     record(transaction.db(), "member.removed", Some(user_id), Some(workspace_id), now).await?;
     finish(app, transaction).await?;

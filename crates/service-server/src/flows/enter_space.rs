@@ -4,11 +4,11 @@
 //! 2. Personal space is the caller's own. A workspace is entered by membership, read anew for every request.
 
 use service_api::{
-    ids::{UserId, WorkspaceId},
+    ids::UserId,
     scope::Action,
     workspaces::{Because, ContentScope, Role, SpaceView},
 };
-use service_rules::space::{self, Place, Refusal, Requested};
+use service_rules::space::{self, Place, Reach, Refusal, Requested};
 
 use crate::{app::App, failure::Failure, store};
 
@@ -24,11 +24,11 @@ pub struct Entered {
 pub async fn enter_space(
     app: &App,
     user_id: UserId,
-    default: Option<WorkspaceId>,
+    reach: Reach,
     requested: Requested,
     action: Action,
 ) -> Result<Entered, Failure<Refusal>> {
-    let (place, because) = space::choose(requested, default);
+    let (place, because) = space::choose(requested, reach).map_err(Failure::Refused)?;
     let role = match place {
         Place::Personal => None,
         Place::Workspace(id) => {

@@ -4,6 +4,7 @@
 //! and carries the verdict out. It knows nothing of HTTP.
 
 pub mod authenticate;
+pub mod cli_tokens;
 pub mod clients;
 pub mod end_access;
 pub mod enter_space;

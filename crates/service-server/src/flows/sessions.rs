@@ -3,11 +3,10 @@
 use serde_json::json;
 use service_api::{
     errors::Reason,
-    ids::{GrantId, Id as _},
+    ids::{GrantId, Id as _, UserId},
     page::Page,
     sessions::{OthersEnded, Session},
 };
-use service_rules::bearer::Claims;
 
 use crate::{
     app::App,
@@ -20,6 +19,12 @@ use crate::{
     },
 };
 
+/// Who asks, and from which of their sessions.
+pub struct SignedIn {
+    pub user_id: UserId,
+    pub session: GrantId,
+}
+
 /// There is no such session of this user.
 #[derive(Debug)]
 pub struct NoSuchSession;
@@ -27,12 +32,12 @@ pub struct NoSuchSession;
 /// Sessions that still live, the youngest first.
 pub async fn list(
     app: &App,
-    caller: &Claims,
+    caller: &SignedIn,
     limit: u16,
     cursor: Option<&str>,
 ) -> Result<Page<Session>, Failure<ForeignCursor>> {
     let now = app.clock.now();
-    let owner = caller.sub.to_string();
+    let owner = caller.user_id.to_string();
     let list: &[&[u8]] = &[b"sessions", owner.as_bytes()];
     let before = match cursor {
         Some(text) => Some(cursor::read(&app.vault, list, text).ok_or(Failure::Refused(ForeignCursor))?),
@@ -46,27 +51,27 @@ pub async fn list(
         limit: i64::from(limit) + 1,
     };
     let db = app.database.connect().await?;
-    let mut data = store::grants::list_by_user(&db, caller.sub, &listed).await?;
+    let mut data = store::grants::list_by_user(&db, caller.user_id, &listed).await?;
     let more = data.len() > usize::from(limit);
     data.truncate(limit.into());
     for session in &mut data {
-        session.current = session.id == caller.grant;
+        session.current = session.id == caller.session;
     }
     let next_cursor = data.last().filter(|_| more).map(|session| cursor::write(&app.vault, list, session.id.uuid()));
     Ok(Page { data, next_cursor })
 }
 
 /// Ends one session of the caller; ending it again changes nothing.
-pub async fn end(app: &App, asker: &Asker, caller: &Claims, id: &str) -> Result<(), Failure<NoSuchSession>> {
+pub async fn end(app: &App, asker: &Asker, caller: &SignedIn, id: &str) -> Result<(), Failure<NoSuchSession>> {
     let now = app.clock.now();
     let id: GrantId = id.parse().map_err(|_| Failure::Refused(NoSuchSession))?;
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    if !store::grants::is_of_user(transaction.db(), id, caller.sub).await? {
+    if !store::grants::is_of_user(transaction.db(), id, caller.user_id).await? {
         return Err(Failure::Refused(NoSuchSession));
     }
     if transaction.end_grant(id, Reason::RevokedByUser).await? {
-        let mut event = asker.event("session.ended", now, json!({ "by": caller.grant }))?;
-        event.user_id = Some(caller.sub);
+        let mut event = asker.event("session.ended", now, json!({ "by": caller.session }))?;
+        event.user_id = Some(caller.user_id);
         event.subject = Some(id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
     }
@@ -74,14 +79,14 @@ pub async fn end(app: &App, asker: &Asker, caller: &Claims, id: &str) -> Result<
 }
 
 /// Ends every session of the caller but the one that asks.
-pub async fn end_others(app: &App, asker: &Asker, caller: &Claims) -> anyhow::Result<OthersEnded> {
+pub async fn end_others(app: &App, asker: &Asker, caller: &SignedIn) -> anyhow::Result<OthersEnded> {
     let now = app.clock.now();
     let because = Reason::RevokedByUser;
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let ended = transaction.end_grants_of(caller.sub, Which::Except(caller.grant), because).await?;
+    let ended = transaction.end_grants_of(caller.user_id, Which::Except(caller.session), because).await?;
     if ended > 0 {
-        let mut event = asker.event("session.others_ended", now, json!({ "by": caller.grant, "ended": ended }))?;
-        event.user_id = Some(caller.sub);
+        let mut event = asker.event("session.others_ended", now, json!({ "by": caller.session, "ended": ended }))?;
+        event.user_id = Some(caller.user_id);
         store::audit_events::insert(transaction.db(), &event).await?;
     }
     transaction.commit().await?;

@@ -4,24 +4,27 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use service_api::{
-    Timestamp,
     ids::UserId,
-    whoami::{Credential, CredentialKind, User, Whoami},
+    whoami::{Credential as CredentialView, CredentialId, CredentialKind, User, Whoami},
 };
-use service_rules::bearer::Claims;
+use service_rules::credential::{Credential, Kind};
 
 use crate::{app::App, flows::enter_space::Entered, store};
 
-pub async fn whoami(app: &App, claims: &Claims, space: &Entered) -> anyhow::Result<Whoami> {
+pub async fn whoami(app: &App, credential: &Credential, space: &Entered) -> anyhow::Result<Whoami> {
+    let (kind, id) = match credential.kind {
+        Kind::Session(id) => (CredentialKind::AccessToken, CredentialId::Session(id)),
+        Kind::CliToken(id) => (CredentialKind::CliToken, CredentialId::CliToken(id)),
+    };
     Ok(Whoami {
-        user: User { id: claims.sub, email: email_of(app, claims.sub).await?.to_string() },
-        credential: Credential {
-            kind: CredentialKind::AccessToken,
-            id: claims.grant,
-            client: claims.client_id.clone(),
-            scopes: claims.scopes(),
-            created_at: Timestamp::from_second(claims.iat)?,
-            expires_at: Timestamp::from_second(claims.exp)?,
+        user: User { id: credential.user_id, email: email_of(app, credential.user_id).await?.to_string() },
+        credential: CredentialView {
+            kind,
+            id,
+            client: credential.client_id.clone(),
+            scopes: credential.scopes,
+            created_at: credential.created_at,
+            expires_at: credential.expires_at,
         },
         space: space.view(),
     })

@@ -1,29 +1,47 @@
 //! The caller of a protected endpoint, as a handler's argument.
 //!
-//! A handler that takes `Caller<Read<Projects>>` cannot run without a live token that carries that scope, so what an
-//! endpoint needs is written in its signature.
+//! A handler that takes `Caller<Read<Projects>>` cannot run without a live token that carries that scope, and one that
+//! takes `SignedIn<…>` not with a token for automation, so what an endpoint needs is written in its signature.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{
+    marker::PhantomData,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     extract::FromRequestParts,
     http::{header, request::Parts},
 };
-use service_api::scope::{Action, Resource, Scope};
-use service_rules::bearer::{self, Claims, Refusal};
+use service_api::{
+    Timestamp,
+    ids::GrantId,
+    scope::{Action, Resource, Scope},
+};
+use service_rules::{
+    bearer::{self, Refusal},
+    credential::{Credential, Kind},
+};
 
 use crate::{
     app::App,
     failure::Failure,
-    flows,
+    flows::{Asker, authenticate},
     http::{error::ApiError, refusals},
-    verified_tokens::Verified,
 };
 
 pub struct Caller<S> {
-    token: Arc<Verified>,
+    credential: Arc<Credential>,
     needed: PhantomData<S>,
 }
+
+/// A caller who signed in, and the session.
+pub struct SignedIn<S> {
+    pub session: GrantId,
+    caller: Caller<S>,
+}
+
+/// A caller of whom nothing more is known: the handler has to judge what it may do.
+pub struct AnyCaller(pub Arc<Credential>);
 
 /// The scope an endpoint needs.
 pub trait Needs {
@@ -44,6 +62,7 @@ pub trait Of {
 pub enum Anything {}
 pub enum Projects {}
 pub enum Sessions {}
+pub enum Tokens {}
 
 impl Of for Anything {
     const RESOURCE: Option<Resource> = None;
@@ -54,6 +73,9 @@ impl Of for Projects {
 impl Of for Sessions {
     const RESOURCE: Option<Resource> = Some(Resource::Sessions);
 }
+impl Of for Tokens {
+    const RESOURCE: Option<Resource> = Some(Resource::Tokens);
+}
 impl<R: Of> Needs for Read<R> {
     const SCOPE: Scope = Scope { action: Action::Read, resource: R::RESOURCE };
 }
@@ -63,8 +85,15 @@ impl<R: Of> Needs for Write<R> {
 
 impl<S> Caller<S> {
     #[must_use]
-    pub fn claims(&self) -> &Claims {
-        &self.token.claims
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+}
+
+impl<S> SignedIn<S> {
+    #[must_use]
+    pub fn credential(&self) -> &Credential {
+        &self.caller.credential
     }
 }
 
@@ -72,13 +101,55 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
-        let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
-        let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
-        match flows::authenticate::authenticate(app, token, S::SCOPE).await {
-            Ok(token) => Ok(Self { token, needed: PhantomData }),
-            Err(Failure::Refused(refusal)) => Err(refuse(refusal)),
-            Err(Failure::Broken(broken)) => Err(broken.into()),
-        }
+        let credential = known(parts, app).await?;
+        check_scope(&credential, S::SCOPE, app)?;
+        Ok(Self { credential, needed: PhantomData })
     }
 }
+
+impl<S: Needs> FromRequestParts<App> for SignedIn<S> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let credential = known(parts, app).await?;
+        let session = credential.session()?;
+        check_scope(&credential, S::SCOPE, app)?;
+        Ok(Self { session, caller: Caller { credential, needed: PhantomData } })
+    }
+}
+
+impl FromRequestParts<App> for AnyCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        known(parts, app).await.map(Self)
+    }
+}
+
+async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
+    let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
+    let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
+    let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
+    let asker = parts.extensions.get::<Asker>().ok_or_else(|| anyhow::anyhow!("the edge was not passed"))?;
+    match authenticate::authenticate(app, token, asker.address).await {
+        Ok(credential) => {
+            if let (Kind::CliToken(_), Some(TokenExpires(cell))) = (credential.kind, parts.extensions.get()) {
+                cell.get_or_init(|| credential.expires_at);
+            }
+            Ok(credential)
+        }
+        Err(Failure::Refused(refusal)) => Err(refuse(refusal)),
+        Err(Failure::Broken(broken)) => Err(broken.into()),
+    }
+}
+
+fn check_scope(credential: &Credential, needed: Scope, app: &App) -> Result<(), ApiError> {
+    if credential.scopes.allow(needed) {
+        return Ok(());
+    }
+    Err(refusals::bearer(Refusal::LacksScope(needed), &app.config.base_url))
+}
+
+/// Where the edge learns when a token for automation ends, to say so in the response.
+#[derive(Clone, Default)]
+pub struct TokenExpires(pub Arc<OnceLock<Timestamp>>);

@@ -20,7 +20,10 @@ use axum::{
     response::Response,
 };
 use futures_util::FutureExt as _;
-use service_api::endpoints;
+use service_api::{
+    endpoints, instant,
+    token::{Cli, TokenKind as _},
+};
 use service_rules::network;
 use tokio::time::{Instant, timeout};
 
@@ -29,6 +32,7 @@ use crate::{
     flows::Asker,
     http::{
         body,
+        caller::TokenExpires,
         error::{ApiError, Trouble},
     },
     mint,
@@ -38,6 +42,7 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 100;
 const MAX_URI_BYTES: usize = 8 * 1024;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TOKEN_EXPIRES: HeaderName = HeaderName::from_static("service-token-expires");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 pub async fn edge(
@@ -54,11 +59,17 @@ pub async fn edge(
     let address = caller_address(&app, peer, request.headers());
     request.extensions_mut().insert(Asker { address, request_id: id.clone() });
 
+    let expires = watch_token(&mut request);
     let response = match check_head(&request) {
         Err(trouble) => ApiError::from(trouble).into(),
         Ok(()) => run(&app, request, next).await,
     };
-    let response = finish(response, &id);
+    let mut response = finish(response, &id);
+    if let Some(at) = expires.as_ref().and_then(|expires| expires.0.get())
+        && let Ok(value) = HeaderValue::from_str(&instant::to_text(*at))
+    {
+        response.headers_mut().insert(TOKEN_EXPIRES, value);
+    }
 
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
@@ -80,6 +91,15 @@ async fn run(app: &App, request: Request, next: Next) -> Response {
         Ok(Err(_panic)) => ApiError::from(Trouble::Defect).into(),
         Err(_) => ApiError::from(Trouble::TooSlow).into(),
     }
+}
+
+/// A token for automation is to be told when it ends, with every answer.
+fn watch_token(request: &mut Request) -> Option<TokenExpires> {
+    let sent = request.headers().get(header::AUTHORIZATION)?.as_bytes();
+    memchr::memmem::find(sent, Cli::PREFIX.as_bytes())?;
+    let expires = TokenExpires::default();
+    request.extensions_mut().insert(expires.clone());
+    Some(expires)
 }
 
 /// Renders an error, and gives the response what all responses have.

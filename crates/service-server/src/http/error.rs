@@ -58,6 +58,12 @@ impl ApiError {
         self.cause.as_deref()
     }
 
+    /// Which field is wrong, for programs.
+    pub(super) fn with_fields(mut self, field: &str, message: &str) -> Self {
+        self.details = Some(json!({ "fields": { field: message } }));
+        self
+    }
+
     pub(super) fn because(mut self, reason: &str) -> Self {
         self.details = Some(json!({ "reason": reason }));
         self

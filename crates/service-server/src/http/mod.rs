@@ -6,6 +6,7 @@ pub mod connection;
 pub mod edge;
 pub mod error;
 mod head;
+pub mod idempotency;
 pub mod oauth;
 pub mod ops;
 pub mod paging;

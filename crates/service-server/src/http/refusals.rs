@@ -2,9 +2,10 @@
 
 use axum::http::{HeaderName, header};
 use service_api::errors::{ErrorCode::*, Reason};
-use service_rules::{bearer, clients, limits::Limited, otp, space};
+use service_rules::{bearer, cli_tokens::Invalid, clients, credential::NotSignedIn, limits::Limited, otp, space};
 
 use crate::{
+    failure::Failure,
     flows,
     http::error::{ApiError, error},
 };
@@ -53,6 +54,11 @@ impl From<space::Refusal> for ApiError {
     fn from(refusal: space::Refusal) -> Self {
         match refusal {
             space::Refusal::NotFound => error(404, NotFound, "There is no such workspace, or you are not in it."),
+            space::Refusal::Mismatch => error(
+                403,
+                WorkspaceMismatch,
+                "This token is bound to another space; leave workspaceId out, or use another token.",
+            ),
             space::Refusal::Forbidden => {
                 error(403, Forbidden, "Your role in this workspace does not allow this; ask one of its owners.")
             }
@@ -141,6 +147,41 @@ impl From<flows::exchange_otp::Refusal> for ApiError {
 impl From<flows::projects::ForeignCursor> for ApiError {
     fn from(_: flows::projects::ForeignCursor) -> Self {
         error(400, InvalidRequest, "The cursor is not one that this list gave out; begin again without it.")
+    }
+}
+
+impl From<NotSignedIn> for ApiError {
+    fn from(_: NotSignedIn) -> Self {
+        error(403, Forbidden, "A token for automation cannot do this; sign in, and use that access token.")
+    }
+}
+
+/// Refusals about tokens for automation; some are about the token that was sent, and challenge as that does.
+#[must_use]
+pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) -> ApiError {
+    use flows::cli_tokens::Refusal;
+    let refusal = match failure {
+        Failure::Refused(refusal) => refusal,
+        Failure::Broken(broken) => return broken.into(),
+    };
+    match refusal {
+        Refusal::Invalid(Invalid { field, message }) => {
+            error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
+        }
+        Refusal::Scope => {
+            error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
+        }
+        Refusal::Bearer(refusal) => bearer(refusal, base_url),
+        Refusal::Workspace => space::Refusal::NotFound.into(),
+        Refusal::TooMany => error(409, Conflict, "You have 100 live tokens; revoke one that you do not use first."),
+        Refusal::AlreadyMade => error(
+            409,
+            Conflict,
+            "This Idempotency-Key has made a token; its secret was shown once and cannot be again.",
+        ),
+        Refusal::NotFound => error(404, NotFound, "There is no such token of yours; see GET /v1/cli/tokens."),
+        Refusal::Dead => error(409, Conflict, "This token does not work any more; make a new one instead."),
+        Refusal::NotSignedIn => NotSignedIn.into(),
     }
 }
 

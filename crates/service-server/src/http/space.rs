@@ -31,9 +31,9 @@ impl<S: Needs + Send> FromRequestParts<App> for Space<S> {
                 "workspaceId is neither a workspace's id nor personal; leave it out for the default.".into(),
             )
         })?;
-        let claims = caller.claims();
+        let credential = caller.credential();
         let action = S::SCOPE.action;
-        let entered = enter_space::enter_space(app, claims.sub, claims.workspace, requested, action).await?;
+        let entered = enter_space::enter_space(app, credential.user_id, credential.reach, requested, action).await?;
         Ok(Self { caller, entered, query })
     }
 }

@@ -2,7 +2,7 @@
 
 use service_api::{
     errors::Reason,
-    ids::{GrantId, Id as _, RevocationId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, Id as _, RevocationId, UserId, WorkspaceId},
 };
 use service_rules::{
     Timestamp,
@@ -130,6 +130,7 @@ fn ending(row: &Row) -> Result<Ending, Error> {
 fn to_text(subject: &Subject) -> (&'static str, String) {
     match subject {
         Subject::Grant(id) => ("grant", id.to_string()),
+        Subject::CliToken(id) => ("cli_token", id.to_string()),
         Subject::User(id) => ("user", id.to_string()),
         Subject::Membership(user, workspace) => ("membership", format!("{user} {workspace}")),
         Subject::Workspace(id) => ("workspace", id.to_string()),
@@ -141,6 +142,7 @@ fn to_text(subject: &Subject) -> (&'static str, String) {
 fn from_text(kind: &str, subject: &str) -> Option<Subject> {
     Some(match kind {
         "grant" => Subject::Grant(subject.parse::<GrantId>().ok()?),
+        "cli_token" => Subject::CliToken(subject.parse::<CliTokenId>().ok()?),
         "user" => Subject::User(subject.parse::<UserId>().ok()?),
         "membership" => {
             let (user, workspace) = subject.split_once(' ')?;

@@ -1,5 +1,7 @@
 //! What a request claims about itself: its method, its host, its id, its path. None of it is believed.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, ensure};
 use reqwest::Method;
 use serde_json::json;
@@ -14,20 +16,24 @@ use service_testkit::{
 fn only_the_methods_of_the_table_are_taken_ht_10() -> Result<()> {
     with_server(async |server| {
         for endpoint in endpoints::ALL {
-            let allow = match endpoint.method {
-                endpoints::Method::Get => "GET,HEAD",
-                endpoints::Method::Post => "POST",
-                endpoints::Method::Delete => "DELETE",
-            };
+            let rows = endpoints::ALL.iter().filter(|row| row.path == endpoint.path);
+            let allow: BTreeSet<_> = rows
+                .flat_map(|row| match row.method {
+                    endpoints::Method::Get => vec!["GET", "HEAD"],
+                    endpoints::Method::Post => vec!["POST"],
+                    endpoints::Method::Delete => vec!["DELETE"],
+                })
+                .collect();
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "PURGE"] {
-                if allow.split(',').any(|allowed| allowed == method) {
+                if allow.contains(method) {
                     continue;
                 }
                 let request = server.door.request(Method::from_bytes(method.as_bytes())?, endpoint.path);
                 let request = request.header("x-http-method-override", endpoint.method.as_str());
                 let answer = server.door.send(request).await?;
                 assert_eq!(answer.status, 405, "{method} {}", endpoint.path);
-                assert_eq!(answer.header("allow"), Some(allow), "{method} {}", endpoint.path);
+                let told = answer.header("allow").map(|text| text.split(',').collect());
+                assert_eq!(told, Some(allow.clone()), "{method} {}", endpoint.path);
             }
         }
         let request = server.door.request(Method::POST, "/v1/login-options").header("x-http-method-override", "DELETE");

@@ -75,7 +75,7 @@ impl Office {
 fn in_spaces() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter(|endpoint| endpoint.query.contains(&"workspaceId")).filter_map(|endpoint| {
         match endpoint.access {
-            Access::Bearer(needed) => Some((*endpoint, needed)),
+            Access::Bearer(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
             Access::Public | Access::Client => None,
         }
     })

@@ -1,5 +1,6 @@
 //! The endpoints under `/v1`.
 
+pub mod cli_tokens;
 pub mod login_options;
 pub mod otp_tokens;
 pub mod projects;

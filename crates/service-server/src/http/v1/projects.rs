@@ -16,6 +16,6 @@ use crate::{
 
 pub async fn list(State(app): State<App>, space: Space<Read<Projects>>) -> Result<Json<Page<Project>>, ApiError> {
     let limit = paging::limit(&space.query)?;
-    let (user_id, place) = (space.caller.claims().sub, space.entered.place);
+    let (user_id, place) = (space.caller.credential().user_id, space.entered.place);
     Ok(Json(flows::projects::list(&app, user_id, place, limit, space.query.get("cursor")).await?))
 }

@@ -10,7 +10,7 @@ use crate::{
     app::App,
     flows::{self, Asker},
     http::{
-        caller::{Caller, Read, Sessions, Write},
+        caller::{Read, Sessions, SignedIn, Write},
         error::ApiError,
         paging,
         path::PathId,
@@ -20,29 +20,33 @@ use crate::{
 
 pub async fn list(
     State(app): State<App>,
-    caller: Caller<Read<Sessions>>,
+    caller: SignedIn<Read<Sessions>>,
     query: Query,
 ) -> Result<Json<Page<Session>>, ApiError> {
     let limit = paging::limit(&query)?;
-    Ok(Json(flows::sessions::list(&app, caller.claims(), limit, query.get("cursor")).await?))
+    Ok(Json(flows::sessions::list(&app, &asking(&caller), limit, query.get("cursor")).await?))
 }
 
 pub async fn end(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Sessions>>,
+    caller: SignedIn<Write<Sessions>>,
     PathId(id): PathId,
     _: Query,
 ) -> Result<StatusCode, ApiError> {
-    flows::sessions::end(&app, &asker, caller.claims(), &id).await?;
+    flows::sessions::end(&app, &asker, &asking(&caller), &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub async fn end_others(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Sessions>>,
+    caller: SignedIn<Write<Sessions>>,
     _: Query,
 ) -> Result<Json<OthersEnded>, ApiError> {
-    Ok(Json(flows::sessions::end_others(&app, &asker, caller.claims()).await?))
+    Ok(Json(flows::sessions::end_others(&app, &asker, &asking(&caller)).await?))
+}
+
+fn asking<S>(caller: &SignedIn<S>) -> flows::sessions::SignedIn {
+    flows::sessions::SignedIn { user_id: caller.credential().user_id, session: caller.session }
 }

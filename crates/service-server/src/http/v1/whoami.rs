@@ -14,5 +14,5 @@ use crate::{
 };
 
 pub async fn show(State(app): State<App>, space: Space<Read<Anything>>) -> Result<Json<Whoami>, ApiError> {
-    Ok(Json(flows::whoami::whoami(&app, space.caller.claims(), &space.entered).await?))
+    Ok(Json(flows::whoami::whoami(&app, space.caller.credential(), &space.entered).await?))
 }

@@ -1,0 +1,111 @@
+//! `/v1/cli/tokens`: tokens that people make for automation.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Timestamp,
+    ids::{CliTokenId, WorkspaceId},
+    instant,
+    oauth::TokenType,
+    scope::Scopes,
+    token::CliToken,
+};
+
+/// How many live tokens a user may have.
+pub const MOST_LIVE: i64 = 100;
+/// Characters of a name.
+pub const MAX_NAME: usize = 100;
+
+/// `POST /v1/cli/tokens`
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateCliToken {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The space that the token is bound to: a workspace's id or `personal`; left out, the maker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_days: Option<i64>,
+}
+
+/// `POST /v1/cli/tokens/{tokenId}/rotate`
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateCliToken {
+    /// For how many hours the old token goes on beside the new one; none if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_hours: Option<i64>,
+}
+
+/// A token that was just made: the only answer that ever holds the secret. RFC 6749 names where it is a credential.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreatedCliToken {
+    pub id: CliTokenId,
+    pub access_token: CliToken,
+    pub token_type: TokenType,
+    pub expires_in: i64,
+    pub scope: String,
+    pub name: String,
+    #[serde(rename = "workspaceId", default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+    #[serde(rename = "createdAt", with = "instant")]
+    pub created_at: Timestamp,
+    #[serde(rename = "expiresAt", with = "instant")]
+    pub expires_at: Timestamp,
+    pub hint: String,
+}
+
+/// A token in a list; never its secret.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedCliToken {
+    pub id: CliTokenId,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+    pub scopes: Scopes,
+    pub hint: String,
+    #[serde(with = "instant")]
+    pub created_at: Timestamp,
+    #[serde(with = "instant")]
+    pub expires_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
+    pub last_used_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
+    pub revoked_at: Option<Timestamp>,
+    pub status: Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Active,
+    Expired,
+    Revoked,
+}
+
+/// Which tokens to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusFilter {
+    Only(Status),
+    All,
+}
+
+impl StatusFilter {
+    /// Reads `status`; left out, what still works.
+    #[must_use]
+    pub fn parse(text: Option<&str>) -> Option<Self> {
+        Some(match text {
+            None | Some("active") => Self::Only(Status::Active),
+            Some("expired") => Self::Only(Status::Expired),
+            Some("revoked") => Self::Only(Status::Revoked),
+            Some("all") => Self::All,
+            Some(_) => return None,
+        })
+    }
+}

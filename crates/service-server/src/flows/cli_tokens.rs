@@ -1,0 +1,291 @@
+//! Tokens for automation (`/v1/cli/tokens`): making, listing, replacing and ending them.
+//!
+//! A token never has more scopes, space or life than the session that makes it, and its secret is shown once.
+
+use serde_json::json;
+use service_api::{
+    cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, MOST_LIVE, RotateCliToken, StatusFilter},
+    errors::Reason,
+    ids::{CliTokenId, GrantId, Id as _, WorkspaceId},
+    oauth::TokenType,
+    page::Page,
+    scope::{Action, Resource, Scope, Scopes},
+};
+use service_rules::{
+    Timestamp, bearer,
+    cli_tokens::{self, Invalid},
+    credential::{Credential, Kind},
+    lifetimes,
+    revocation::Subject,
+    scopes,
+    signing::later,
+    space::Requested,
+};
+
+use crate::{
+    app::App,
+    cli_tokens::digest_of,
+    cursor,
+    database::Connection,
+    failure::Failure,
+    flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor},
+    letters::Letter,
+    mint,
+    store::{
+        self,
+        cli_tokens::{Listed, NewCliToken, StoredCliToken},
+    },
+};
+
+/// The mail about a new token is still worth reading after so long.
+const MAIL_WORTH: i64 = 3 * 86_400;
+
+#[derive(Debug)]
+pub enum Refusal {
+    Invalid(Invalid),
+    /// None of the scopes exist.
+    Scope,
+    /// More than the maker has.
+    Bearer(bearer::Refusal),
+    Workspace,
+    TooMany,
+    /// The idempotency key was used before.
+    AlreadyMade,
+    /// No such token of this user.
+    NotFound,
+    /// The token that is to be replaced is dead.
+    Dead,
+    /// A token for automation may end itself and nothing else.
+    NotSignedIn,
+}
+
+/// Who makes a token: somebody who signed in.
+pub struct Maker<'a> {
+    pub credential: &'a Credential,
+    pub session: GrantId,
+    pub asker: &'a Asker,
+}
+
+/// What a new token is to be.
+struct Wanted<'a> {
+    name: String,
+    scopes: Scopes,
+    workspace_id: Option<WorkspaceId>,
+    expires_at: Timestamp,
+    idempotency_key: Option<&'a str>,
+}
+
+pub async fn create(
+    app: &App,
+    maker: &Maker<'_>,
+    request: &CreateCliToken,
+    idempotency_key: Option<&str>,
+) -> Result<CreatedCliToken, Failure<Refusal>> {
+    let now = app.clock.now();
+    let invalid = |invalid| Failure::Refused(Refusal::Invalid(invalid));
+    let name = cli_tokens::check_name(request.name.as_deref()).map_err(invalid)?;
+    let asked = request.scopes.as_ref().map(|words| words.join(" "));
+    let scopes = scopes::grant(asked.as_deref()).map_err(|_| Failure::Refused(Refusal::Scope))?;
+    let requested = Requested::parse(request.workspace_id.as_deref()).ok_or_else(|| {
+        let message = "is neither a workspace's id nor personal".into();
+        invalid(Invalid { field: "workspaceId", message })
+    })?;
+    let workspace_id = match requested {
+        Requested::Nothing => maker.credential.reach.workspace(),
+        Requested::Personal => None,
+        Requested::Workspace(id) => Some(id),
+    };
+    let db = app.database.begin().await?;
+    let ends_at = maker.ends_at(&db).await?;
+    let expires_at = cli_tokens::choose_end(request.expires_in_days, ends_at, now).map_err(invalid)?;
+    let wanted = Wanted { name, scopes, workspace_id, expires_at, idempotency_key };
+    let created = maker.make(app, &db, &wanted, now).await?;
+    db.commit().await?;
+    app.mail_waiting.notify_one();
+    Ok(created)
+}
+
+impl Maker<'_> {
+    /// When the session of the maker ends.
+    async fn ends_at(&self, db: &Connection) -> Result<Timestamp, Failure<Refusal>> {
+        let grant = store::grants::find(db, self.session).await?;
+        let live = grant.filter(|grant| grant.facts.ended.is_none());
+        // Ended since its token was judged: the token says so with the next request.
+        let live = live.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))?;
+        Ok(live.facts.expires_at)
+    }
+
+    /// Makes a token in the caller's transaction.
+    async fn make(
+        &self,
+        app: &App,
+        db: &Connection,
+        wanted: &Wanted<'_>,
+        now: Timestamp,
+    ) -> Result<CreatedCliToken, Failure<Refusal>> {
+        if let Some(beyond) = self.credential.scopes.first_beyond(wanted.scopes) {
+            return Err(Failure::Refused(Refusal::Bearer(bearer::Refusal::LacksScope(beyond))));
+        }
+        let user_id = self.credential.user_id;
+        // Whoever makes another at the same moment waits, so that the count is right.
+        store::users::lock(db, user_id).await?;
+        if let Some(workspace_id) = wanted.workspace_id
+            && store::memberships::find_role(db, user_id, workspace_id).await?.is_none()
+        {
+            return Err(Failure::Refused(Refusal::Workspace));
+        }
+        if store::cli_tokens::count_live(db, user_id, now).await? >= MOST_LIVE {
+            return Err(Failure::Refused(Refusal::TooMany));
+        }
+        let id: CliTokenId = mint::id(now)?;
+        let secret = mint::cli_token(id)?;
+        let new = NewCliToken {
+            id,
+            user_id,
+            client_id: &self.credential.client_id,
+            name: &wanted.name,
+            digest: digest_of(secret.expose()),
+            hint: &secret.hint(),
+            scopes: wanted.scopes,
+            workspace_id: wanted.workspace_id,
+            created_at: now,
+            expires_at: wanted.expires_at,
+            idempotency_key: wanted.idempotency_key,
+        };
+        if !store::cli_tokens::insert(db, &new).await? {
+            return Err(Failure::Refused(Refusal::AlreadyMade));
+        }
+        self.record(db, "cli_token.created", id, now).await?;
+        self.tell(app, db, &new, now).await?;
+        Ok(CreatedCliToken {
+            id,
+            token_type: TokenType::Bearer,
+            expires_in: wanted.expires_at.as_second() - now.as_second(),
+            scope: wanted.scopes.to_string(),
+            name: wanted.name.clone(),
+            workspace_id: wanted.workspace_id,
+            created_at: now,
+            expires_at: wanted.expires_at,
+            hint: secret.hint(),
+            access_token: secret,
+        })
+    }
+
+    async fn tell(&self, app: &App, db: &Connection, new: &NewCliToken<'_>, now: Timestamp) -> anyhow::Result<()> {
+        let user = store::users::find(db, new.user_id).await?;
+        let user = user.ok_or_else(|| anyhow::anyhow!("a token speaks for a user who does not exist"))?;
+        let letter = Letter::CliTokenCreated {
+            to: user.email,
+            name: new.name.to_owned(),
+            hint: new.hint.to_owned(),
+            scopes: new.scopes.to_string(),
+            made_at: now,
+            made_from: self.asker.address.to_string(),
+            expires_at: new.expires_at,
+        };
+        letter.post(&app.vault, db, now, later(now, MAIL_WORTH)).await
+    }
+
+    async fn record(&self, db: &Connection, event: &'static str, id: CliTokenId, now: Timestamp) -> anyhow::Result<()> {
+        let mut event = self.asker.event(event, now, json!({}))?;
+        event.user_id = Some(self.credential.user_id);
+        event.client_id = Some(&self.credential.client_id);
+        event.subject = Some(id.to_string());
+        Ok(store::audit_events::insert(db, &event).await?)
+    }
+}
+
+/// Makes a token like another, which goes on for the hours asked and no longer.
+pub async fn rotate(
+    app: &App,
+    maker: &Maker<'_>,
+    id: &str,
+    request: &RotateCliToken,
+) -> Result<CreatedCliToken, Failure<Refusal>> {
+    let now = app.clock.now();
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let old = find_own(transaction.db(), maker.credential, id).await?;
+    cli_tokens::judge(&old.found, now).map_err(|_| Failure::Refused(Refusal::Dead))?;
+    let invalid = |invalid| Failure::Refused(Refusal::Invalid(invalid));
+    let old_ends_at = cli_tokens::choose_overlap(request.overlap_hours, old.found.expires_at, now).map_err(invalid)?;
+    let life = old.found.expires_at.as_second() - old.found.created_at.as_second();
+    let wanted = Wanted {
+        name: old.name.clone(),
+        scopes: old.found.scopes,
+        workspace_id: old.found.workspace_id,
+        expires_at: later(now, life).min(maker.ends_at(transaction.db()).await?),
+        idempotency_key: None,
+    };
+    if old_ends_at <= now {
+        transaction.end_cli_token(old.id, Reason::RevokedByUser).await?;
+    } else {
+        store::cli_tokens::mark_ends_at(transaction.db(), old.id, old_ends_at).await?;
+        // It goes on for a while: whoever remembers it looks it up again.
+        transaction.end(Subject::CliToken(old.id), Reason::RevokedByUser).await?;
+    }
+    let created = maker.make(app, transaction.db(), &wanted, now).await?;
+    maker.record(transaction.db(), "cli_token.rotated", old.id, now).await?;
+    transaction.commit().await?;
+    app.mail_waiting.notify_one();
+    Ok(created)
+}
+
+/// Ends a token of the caller's; a token for automation can end itself, whatever its scopes.
+pub async fn revoke(app: &App, asker: &Asker, caller: &Credential, id: &str) -> Result<(), Failure<Refusal>> {
+    let now = app.clock.now();
+    let itself = matches!(caller.kind, Kind::CliToken(own) if own.to_string() == id);
+    if !itself {
+        caller.session().map_err(|_| Failure::Refused(Refusal::NotSignedIn))?;
+        let needed = Scope::of(Action::Write, Resource::Tokens);
+        if !caller.scopes.allow(needed) {
+            return Err(Failure::Refused(Refusal::Bearer(bearer::Refusal::LacksScope(needed))));
+        }
+    }
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let token = find_own(transaction.db(), caller, id).await?;
+    if transaction.end_cli_token(token.id, Reason::RevokedByUser).await? {
+        let mut event = asker.event("cli_token.revoked", now, json!({ "itself": itself }))?;
+        event.user_id = Some(caller.user_id);
+        event.subject = Some(token.id.to_string());
+        store::audit_events::insert(transaction.db(), &event).await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+async fn find_own(db: &Connection, caller: &Credential, id: &str) -> Result<StoredCliToken, Failure<Refusal>> {
+    let not_found = || Failure::Refused(Refusal::NotFound);
+    let id: CliTokenId = id.parse().map_err(|_| not_found())?;
+    let token = store::cli_tokens::find(db, id).await?;
+    token.filter(|token| token.user_id == caller.user_id).ok_or_else(not_found)
+}
+
+/// The caller's tokens, the youngest first; dead ones for a month.
+pub async fn list(
+    app: &App,
+    caller: &Credential,
+    status: StatusFilter,
+    limit: u16,
+    cursor: Option<&str>,
+) -> Result<Page<ListedCliToken>, Failure<ForeignCursor>> {
+    let now = app.clock.now();
+    let owner = caller.user_id.to_string();
+    let list: &[&[u8]] = &[b"cli tokens", owner.as_bytes()];
+    let before = match cursor {
+        Some(text) => Some(cursor::read(&app.vault, list, text).ok_or(Failure::Refused(ForeignCursor))?),
+        None => None,
+    };
+    let listed = Listed {
+        now,
+        dead_since: later(now, -lifetimes::CLI_TOKEN_LISTED),
+        status,
+        before: before.map(CliTokenId::from),
+        // One more than is shown tells whether there is a next page.
+        limit: i64::from(limit) + 1,
+    };
+    let db = app.database.connect().await?;
+    let mut data = store::cli_tokens::list_by_user(&db, caller.user_id, &listed).await?;
+    let more = data.len() > usize::from(limit);
+    data.truncate(limit.into());
+    let next_cursor = data.last().filter(|_| more).map(|token| cursor::write(&app.vault, list, token.id.uuid()));
+    Ok(Page { data, next_cursor })
+}
