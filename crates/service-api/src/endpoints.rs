@@ -43,6 +43,8 @@ pub enum Access {
     Bearer(Scope),
     /// The same, of somebody who signed in: a token for automation does not do.
     SignedIn(Scope),
+    /// An access token of the MCP pair that is refreshed, or of its user in one of our own clients.
+    McpPair,
 }
 
 /// Which bodies an endpoint reads.
@@ -133,6 +135,21 @@ pub const ROTATE_CLI_TOKEN: Endpoint = Endpoint {
     query: &[],
 };
 
+pub const CREATE_MCP_TOKENS: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/mcp/tokens",
+    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
+    body: Body::Json,
+    query: &[],
+};
+pub const REFRESH_MCP_TOKENS: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/mcp/tokens/refresh",
+    access: Access::McpPair,
+    body: Body::Json,
+    query: &[],
+};
+
 pub const ALL: &[&Endpoint] = &[
     &LOGIN_OPTIONS,
     &OTP_TOKENS,
@@ -149,6 +166,8 @@ pub const ALL: &[&Endpoint] = &[
     &LIST_CLI_TOKENS,
     &REVOKE_CLI_TOKEN,
     &ROTATE_CLI_TOKEN,
+    &CREATE_MCP_TOKENS,
+    &REFRESH_MCP_TOKENS,
 ];
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {

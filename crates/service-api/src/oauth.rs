@@ -1,11 +1,13 @@
 //! `POST /oauth/token`, `/oauth/revoke` and `/oauth/introspect`: what they ask for and what they answer (RFC 6749, 7009
 //! and 7662 names throughout).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{AccessTokenId, UserId, WorkspaceId},
-    token::{AccessToken, ClientSecret, OtpCode, PresentedToken, RefreshToken},
+    token::{AccessToken, ClientSecret, OtpCode, PresentedToken, Refresh, Token, TokenKind},
 };
 
 /// The grant type by which an OTP id and its code are exchanged for tokens.
@@ -67,16 +69,23 @@ impl TokenRequest {
 }
 
 /// A pair of tokens (RFC 6749 section 5.1). Never stored on the way, never logged.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TokenResponse {
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct TokenResponse<K: TokenKind = Refresh> {
     pub access_token: AccessToken,
     pub token_type: TokenType,
     pub expires_in: i64,
-    pub refresh_token: RefreshToken,
+    pub refresh_token: Token<K>,
     pub scope: String,
     /// The space the tokens work in when a request names none; absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+}
+
+impl<K: TokenKind> fmt::Debug for TokenResponse<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenResponse(…)")
+    }
 }
 
 /// What `/oauth/revoke` and `/oauth/introspect` take: a token, and who asks about it.

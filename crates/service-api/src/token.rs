@@ -39,6 +39,14 @@ impl TokenKind for Refresh {
 
 pub type RefreshToken = Token<Refresh>;
 
+/// The same for the MCP pair, which has a door of its own.
+pub enum McpRefresh {}
+
+impl TokenKind for McpRefresh {
+    const PREFIX: &'static str = "svc_mrt_";
+    const BODY: usize = Refresh::BODY;
+}
+
 /// Opens the API for automation: its id, and 256 random bits.
 pub enum Cli {}
 

@@ -1,6 +1,8 @@
 //! How long each credential lives, in seconds. `docs/decisions/0004-lifetimes.md` says why these.
 
 pub const ACCESS_TOKEN: i64 = 900;
+/// The same for MCP, whose clients refresh badly.
+pub const ACCESS_TOKEN_MCP: i64 = 3_600;
 /// No access token of any kind lives longer, so one that claims to is not ours.
 pub const LONGEST_ACCESS_TOKEN: i64 = 3_600;
 
@@ -11,6 +13,8 @@ pub const REFRESH_ABSOLUTE: i64 = 90 * DAY;
 /// The same for the command-line client, which people expect to stay signed in.
 pub const REFRESH_ABSOLUTE_CLI: i64 = 365 * DAY;
 
+/// The same for the MCP pair.
+pub const REFRESH_ABSOLUTE_MCP: i64 = 365 * DAY;
 /// A token for automation, unless asked otherwise; at most; and how long its old self may go on beside it.
 pub const CLI_TOKEN: i64 = 90 * DAY;
 pub const CLI_TOKEN_LONGEST: i64 = 366 * DAY;

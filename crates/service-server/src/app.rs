@@ -49,6 +49,8 @@ pub struct Shared {
     pub arriving: Semaphore,
     /// The audience of the tokens that open `/v1`.
     pub audience: String,
+    /// The audience of the tokens that open `/mcp`.
+    pub mcp_audience: String,
     /// Cancelled when the node is to stop.
     pub stop: CancellationToken,
 }
@@ -69,6 +71,7 @@ impl App {
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: Semaphore::new(config.http.in_flight.saturating_mul(ARRIVING_PER_ROOM)),
             audience: config.api_audience(),
+            mcp_audience: config.mcp_audience(),
             stop: CancellationToken::new(),
             config,
             clock,

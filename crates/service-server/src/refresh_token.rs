@@ -5,7 +5,7 @@
 
 use service_api::{
     ids::{GrantId, Id as _},
-    token::{PresentedToken, Refresh, RefreshToken, TokenKind as _},
+    token::{McpRefresh, PresentedToken, Refresh, Token, TokenKind},
 };
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
@@ -14,10 +14,16 @@ use crate::vault::{Purpose, Vault};
 
 /// A grant's token of this generation; `None` if this node lacks the root key.
 #[must_use]
-pub fn derive(vault: &Vault, key_id: u8, grant: GrantId, salt: &[u8], generation: i32) -> Option<RefreshToken> {
+pub fn derive<K: TokenKind>(
+    vault: &Vault,
+    key_id: u8,
+    grant: GrantId,
+    salt: &[u8],
+    generation: i32,
+) -> Option<Token<K>> {
     let id = *grant.uuid().as_bytes();
     let mac = mac(vault, key_id, grant, salt, generation)?;
-    Some(RefreshToken::from_body(&[&id[..], &[key_id], &generation.to_be_bytes(), &mac].concat()))
+    Some(Token::from_body(&[&id[..], &[key_id], &generation.to_be_bytes(), &mac].concat()))
 }
 
 /// What a text that has the form of a refresh token says; nobody has checked its MAC yet.
@@ -31,8 +37,8 @@ pub struct UnverifiedToken {
 impl UnverifiedToken {
     /// `None`: another kind of secret, or a wrong checksum.
     #[must_use]
-    pub fn read(text: &PresentedToken) -> Option<Self> {
-        let body: [u8; Refresh::BODY] = RefreshToken::parse(text.expose())?.body()?;
+    pub fn read<K: TokenKind>(text: &PresentedToken) -> Option<Self> {
+        let body: [u8; Refresh::BODY] = Token::<K>::parse(text.expose())?.body()?;
         let (id, rest) = body.split_first_chunk::<16>()?;
         let (key_id, rest) = rest.split_first()?;
         let (generation, mac) = rest.split_first_chunk::<4>()?;
@@ -42,6 +48,12 @@ impl UnverifiedToken {
             generation: i32::from_be_bytes(*generation),
             mac: mac.try_into().ok()?,
         })
+    }
+
+    /// The same for a refresh token of either kind.
+    #[must_use]
+    pub fn read_any(text: &PresentedToken) -> Option<Self> {
+        Self::read::<Refresh>(text).or_else(|| Self::read::<McpRefresh>(text))
     }
 
     /// Whether the MAC is ours; `None` if this node lacks the root key that it names.
@@ -60,6 +72,8 @@ fn mac(vault: &Vault, key_id: u8, grant: GrantId, salt: &[u8], generation: i32) 
 mod tests {
     use zeroize::Zeroizing;
 
+    use service_api::token::RefreshToken;
+
     use super::*;
     use crate::vault::RootKey;
 
@@ -69,18 +83,21 @@ mod tests {
         let vault = Vault::new(&[root(2), root(1)]).unwrap();
         let grant: GrantId = Uuid::from_u128(7).into();
         let text = |token: RefreshToken| PresentedToken::new(token.expose().to_owned());
-        let token = UnverifiedToken::read(&text(derive(&vault, 1, grant, b"salt", 3).unwrap())).unwrap();
+        let token =
+            UnverifiedToken::read::<Refresh>(&text(derive::<Refresh>(&vault, 1, grant, b"salt", 3).unwrap())).unwrap();
         assert_eq!((token.grant_id, token.key_id, token.generation), (grant, 1, 3));
         assert_eq!(token.is_genuine(&vault, b"salt"), Some(true));
         assert_eq!(token.is_genuine(&vault, b"pepper"), Some(false));
         let altered = |change: fn(UnverifiedToken) -> UnverifiedToken| {
-            let token = UnverifiedToken::read(&text(derive(&vault, 1, grant, b"salt", 3).unwrap())).unwrap();
+            let token =
+                UnverifiedToken::read::<Refresh>(&text(derive::<Refresh>(&vault, 1, grant, b"salt", 3).unwrap()))
+                    .unwrap();
             change(token).is_genuine(&vault, b"salt")
         };
         assert_eq!(altered(|token| UnverifiedToken { generation: 4, ..token }), Some(false));
         assert_eq!(altered(|token| UnverifiedToken { key_id: 2, ..token }), Some(false));
         assert_eq!(altered(|token| UnverifiedToken { grant_id: Uuid::from_u128(8).into(), ..token }), Some(false));
         assert_eq!(altered(|token| UnverifiedToken { key_id: 3, ..token }), None);
-        assert!(derive(&vault, 9, grant, b"salt", 3).is_none());
+        assert!(derive::<Refresh>(&vault, 9, grant, b"salt", 3).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use service_api::{ids::GrantId, oauth::SERVICE_CLI};
+use service_api::{ids::GrantId, oauth::SERVICE_CLI, token::Refresh};
 use service_server::{refresh_token, vault::Vault};
 use service_testkit::{load, server};
 use uuid::Uuid;
@@ -96,7 +96,7 @@ impl Holder {
         let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));
         let generation = generation.map_or(0, |generation| generation.fetch_add(1, Ordering::Relaxed));
         let id = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + u128::from(place));
-        let token = refresh_token::derive(&self.vault, 1, GrantId::from(id), id.as_bytes(), generation);
+        let token = refresh_token::derive::<Refresh>(&self.vault, 1, GrantId::from(id), id.as_bytes(), generation);
         let token = token.map(|token| token.expose().to_owned()).unwrap_or_default();
         let body = format!("grant_type=refresh_token&client_id={SERVICE_CLI}&refresh_token={token}");
         format!(

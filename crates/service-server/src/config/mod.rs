@@ -169,6 +169,12 @@ impl Config {
     pub fn api_audience(&self) -> String {
         format!("{}/v1", self.base_url)
     }
+
+    /// What tokens that open `/mcp` are for.
+    #[must_use]
+    pub fn mcp_audience(&self) -> String {
+        format!("{}/mcp", self.base_url)
+    }
 }
 
 /// The certificates in a PEM file.

@@ -207,14 +207,17 @@ impl Exchange<'_> {
             Some(user_id) => user_id,
             None => self.make_account(db, address).await?,
         };
-        let sign_in = issue::SignIn {
+        let opening = issue::Opening {
             user_id,
             client_id: &self.client.id,
             scopes: self.asked.scopes,
             workspace_id: self.asked.workspace_id,
+            audience: &self.app.audience,
+            ends_at: issue::end_of_sign_in(&self.client.id, self.now),
+            event: "sign_in.succeeded",
             method: "otp",
         };
-        Ok(Ok(issue::sign_in(self.app, db, self.asker, &sign_in, self.now).await?))
+        Ok(Ok(issue::open(self.app, db, self.asker, &opening, self.now).await?))
     }
 
     async fn make_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {

@@ -40,7 +40,7 @@ pub async fn introspect(
         .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     drop(db);
     let token = about.token.as_ref().ok_or(Failure::Refused(Refusal::Unusable("token is missing")))?;
-    let token = match UnverifiedToken::read(token) {
+    let token = match UnverifiedToken::read_any(token) {
         Some(token) => refresh_token(app, asker, &token, now).await?,
         None => access_token(app, token.expose(), now).await?,
     };

@@ -6,9 +6,9 @@
 use serde_json::json;
 use service_api::{
     ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
-    oauth::{SERVICE_CLI, TokenResponse, TokenType},
+    oauth::{SERVICE_CLI, SERVICE_MCP, TokenResponse, TokenType},
     scope::Scopes,
-    token::RefreshToken,
+    token::{Token, TokenKind},
 };
 use service_rules::{Timestamp, bearer::Claims, lifetimes, signing::later};
 
@@ -24,43 +24,50 @@ use crate::{
     },
 };
 
-/// Who signed in, with what, and for what.
-pub struct SignIn<'a> {
+/// A grant that is to be opened: for whom, for what, until when, and how that came about.
+pub struct Opening<'a> {
     pub user_id: UserId,
     pub client_id: &'a str,
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
+    pub audience: &'a str,
+    pub ends_at: Timestamp,
+    pub event: &'static str,
     pub method: &'static str,
 }
 
+/// When a sign-in with this client ends, however often it is refreshed.
+#[must_use]
+pub fn end_of_sign_in(client_id: &str, now: Timestamp) -> Timestamp {
+    later(now, if client_id == SERVICE_CLI { lifetimes::REFRESH_ABSOLUTE_CLI } else { lifetimes::REFRESH_ABSOLUTE })
+}
+
 /// Opens a grant and issues its first pair of tokens.
-pub async fn sign_in(
+pub async fn open<K: TokenKind>(
     app: &App,
     db: &Connection,
     asker: &Asker,
-    sign_in: &SignIn<'_>,
+    opening: &Opening<'_>,
     now: Timestamp,
-) -> anyhow::Result<TokenResponse> {
-    let absolute =
-        if sign_in.client_id == SERVICE_CLI { lifetimes::REFRESH_ABSOLUTE_CLI } else { lifetimes::REFRESH_ABSOLUTE };
+) -> anyhow::Result<TokenResponse<K>> {
     let grant = NewGrant {
         id: mint::id(now)?,
-        user_id: sign_in.user_id,
-        client_id: sign_in.client_id,
-        scopes: sign_in.scopes,
-        workspace_id: sign_in.workspace_id,
-        audience: &app.audience,
+        user_id: opening.user_id,
+        client_id: opening.client_id,
+        scopes: opening.scopes,
+        workspace_id: opening.workspace_id,
+        audience: opening.audience,
         salt: mint::bytes()?,
         issued_key: app.vault.key_in_use(),
         created_at: now,
         created_from: asker.address.to_string(),
-        expires_at: later(now, absolute),
+        expires_at: opening.ends_at,
     };
     store::grants::insert(db, &grant).await?;
-    let mut event = asker.event("sign_in.succeeded", now, json!({ "method": sign_in.method }))?;
-    event.user_id = Some(sign_in.user_id);
-    event.client_id = Some(sign_in.client_id);
-    event.workspace_id = sign_in.workspace_id;
+    let mut event = asker.event(opening.event, now, json!({ "method": opening.method }))?;
+    event.user_id = Some(opening.user_id);
+    event.client_id = Some(opening.client_id);
+    event.workspace_id = opening.workspace_id;
     event.subject = Some(grant.id.to_string());
     store::audit_events::insert(db, &event).await?;
     let lineage = Lineage { grant_id: grant.id, salt: &grant.salt };
@@ -88,13 +95,14 @@ pub struct Access<'a> {
     pub ends_at: Timestamp,
 }
 
-pub fn pair(
+pub fn pair<K: TokenKind>(
     app: &App,
     access: &Access<'_>,
-    refresh_token: RefreshToken,
+    refresh_token: Token<K>,
     now: Timestamp,
-) -> anyhow::Result<TokenResponse> {
-    let life = lifetimes::ACCESS_TOKEN.min(access.ends_at.as_second() - now.as_second());
+) -> anyhow::Result<TokenResponse<K>> {
+    let usual = if access.client_id == SERVICE_MCP { lifetimes::ACCESS_TOKEN_MCP } else { lifetimes::ACCESS_TOKEN };
+    let life = usual.min(access.ends_at.as_second() - now.as_second());
     let claims = Claims {
         iss: app.config.base_url.clone(),
         sub: access.user_id,
@@ -134,7 +142,7 @@ pub struct Lineage<'a> {
 
 impl Lineage<'_> {
     /// The token of this number, under this root key.
-    pub fn token(&self, app: &App, key_id: u8, generation: i32) -> Result<RefreshToken, Error> {
+    pub fn token<K: TokenKind>(&self, app: &App, key_id: u8, generation: i32) -> Result<Token<K>, Error> {
         refresh_token::derive(&app.vault, key_id, self.grant_id, self.salt, generation)
             .ok_or_else(|| Error::Unavailable(format!("root key {key_id} is not configured")))
     }

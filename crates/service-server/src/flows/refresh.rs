@@ -12,8 +12,10 @@
 use serde_json::json;
 use service_api::{
     errors::Reason,
+    ids::{GrantId, UserId},
     oauth::{TokenRequest, TokenResponse},
     scope::Scopes,
+    token::TokenKind,
 };
 use service_rules::{
     Timestamp, clients, lifetimes,
@@ -56,23 +58,43 @@ pub enum Refusal {
     Token(Option<Reason>),
 }
 
-pub async fn refresh(
+/// Whom else a request must speak for, where the token alone does not do.
+#[derive(Clone, Copy, Debug)]
+pub enum Bearer {
+    User(UserId),
+    Session(GrantId),
+}
+
+impl Bearer {
+    fn speaks_for(self, grant: &StoredGrant) -> bool {
+        match self {
+            Self::User(id) => id == grant.user_id,
+            Self::Session(id) => id == grant.id,
+        }
+    }
+}
+
+pub async fn refresh<K: TokenKind>(
     app: &App,
     asker: &Asker,
     client: &PresentedClient,
     request: &TokenRequest,
-) -> Result<TokenResponse, Failure<Refusal>> {
+    bearer: Option<Bearer>,
+) -> Result<TokenResponse<K>, Failure<Refusal>> {
     app.revocations.check()?;
     let now = app.clock.now();
     let refuse = |why| Err(Failure::Refused(why));
     let Some(text) = &request.refresh_token else { return refuse(Refusal::Unusable("refresh_token is missing")) };
-    let Some(token) = UnverifiedToken::read(text) else { return refuse(Refusal::Token(None)) };
+    let Some(token) = UnverifiedToken::read::<K>(text) else { return refuse(Refusal::Token(None)) };
     let refreshing = Refreshing { app, asker, client, token, now };
     for _ in 0..TRIES {
         let db = app.database.connect().await?;
         let found = store::grants::find(&db, refreshing.token.grant_id).await?;
         let Some(grant) = found else { return refuse(Refusal::Token(None)) };
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
+        if bearer.is_some_and(|bearer| !bearer.speaks_for(&grant)) {
+            return refuse(Refusal::Token(None));
+        }
         if genuine && client.id.as_ref() == Some(&grant.client.id) {
             clients::authenticate(Some(&grant.client), client.digest().as_ref())
                 .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
@@ -132,13 +154,13 @@ impl Refreshing<'_> {
     }
 
     /// Carries a verdict out that hands out tokens; `None`: somebody else was faster.
-    async fn advance(
+    async fn advance<K: TokenKind>(
         &self,
         db: Connection,
         grant: &StoredGrant,
         verdict: Verdict,
         scopes: Scopes,
-    ) -> anyhow::Result<Option<TokenResponse>> {
+    ) -> anyhow::Result<Option<TokenResponse<K>>> {
         let seen = grant.facts.generations;
         let (key, issued) = match rotation::next(verdict, self.token.generation, seen) {
             Some(to) => {

@@ -82,7 +82,7 @@ struct Given {
 }
 
 async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Result<Option<Given>> {
-    if let Some(token) = UnverifiedToken::read(token) {
+    if let Some(token) = UnverifiedToken::read_any(token) {
         let db = app.database.connect().await?;
         let Some(grant) = store::grants::find(&db, token.grant_id).await? else { return Ok(None) };
         let genuine = refresh::is_genuine(app, &token, &grant, now)?;

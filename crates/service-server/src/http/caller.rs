@@ -25,7 +25,7 @@ use service_rules::{
 use crate::{
     app::App,
     failure::Failure,
-    flows::{Asker, authenticate},
+    flows::{Asker, authenticate, mcp_tokens, refresh::Bearer},
     http::{error::ApiError, refusals},
 };
 
@@ -148,6 +148,24 @@ fn check_scope(credential: &Credential, needed: Scope, app: &App) -> Result<(), 
         return Ok(());
     }
     Err(refusals::bearer(Refusal::LacksScope(needed), &app.config.base_url))
+}
+
+/// Whoever may refresh an MCP pair, as far as the bearer token says.
+pub struct McpBearer(pub Bearer);
+
+impl FromRequestParts<App> for McpBearer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
+        let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
+        let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
+        match mcp_tokens::bearer(app, token).await {
+            Ok(bearer) => Ok(Self(bearer)),
+            Err(Failure::Refused(refusal)) => Err(refuse(refusal)),
+            Err(Failure::Broken(broken)) => Err(broken.into()),
+        }
+    }
 }
 
 /// Where the edge learns when a token for automation ends, to say so in the response.

@@ -185,6 +185,32 @@ pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) 
     }
 }
 
+/// Refusals about the MCP pair.
+#[must_use]
+pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) -> ApiError {
+    use flows::mcp_tokens::Refusal;
+    let refusal = match failure {
+        Failure::Refused(refusal) => refusal,
+        Failure::Broken(broken) => return broken.into(),
+    };
+    match refusal {
+        Refusal::NotOurs => {
+            let text = "Only the platform's own clients get this pair; others connect by OAuth discovery.";
+            error(403, Forbidden, text)
+        }
+        Refusal::Scope => {
+            error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
+        }
+        Refusal::Bearer(refusal) => bearer(refusal, base_url),
+        Refusal::WorkspaceId => {
+            let message = "is neither a workspace's id nor personal";
+            error(422, ValidationFailed, format!("The field workspaceId {message}."))
+                .with_fields("workspaceId", message)
+        }
+        Refusal::Workspace => space::Refusal::NotFound.into(),
+    }
+}
+
 /// What a holder of a dead refresh token is told to do.
 fn dead_session(reason: Option<Reason>) -> ApiError {
     let text = match reason {

@@ -30,6 +30,8 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list))
         .merge(at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke))
         .merge(at(&endpoints::ROTATE_CLI_TOKEN, v1::cli_tokens::rotate))
+        .merge(at(&endpoints::CREATE_MCP_TOKENS, v1::mcp_tokens::create))
+        .merge(at(&endpoints::REFRESH_MCP_TOKENS, v1::mcp_tokens::refresh))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))

@@ -92,7 +92,7 @@ impl Refusal {
 fn protected() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter_map(|endpoint| match endpoint.access {
         Access::Bearer(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
-        Access::Public | Access::Client => None,
+        Access::Public | Access::Client | Access::McpPair => None,
     })
 }
 
@@ -121,10 +121,10 @@ fn request(server: &TestServer, method: &str, endpoint: &Endpoint, query: &str) 
     let path = endpoint.path.split('/').map(fill).collect::<Vec<_>>().join("/");
     let request = server.door.request(Method::from_bytes(method.as_bytes())?, &format!("{path}{query}"));
     // No more than whoever may call it has.
-    let body = if endpoint.path == endpoints::CREATE_CLI_TOKEN.path {
-        json!({ "scopes": ["tokens:write"] })
-    } else {
-        json!({})
+    let body = match endpoint.path {
+        "/v1/cli/tokens" => json!({ "scopes": ["tokens:write"] }),
+        "/v1/mcp/tokens" => json!({ "scope": "tokens:write" }),
+        _ => json!({}),
     };
     Ok(if endpoint.body == Body::None { request } else { request.json(&body) })
 }

@@ -25,6 +25,7 @@ mod login_options;
 mod mail;
 mod mail_transport;
 mod manual;
+mod mcp_tokens;
 mod otp;
 mod otp_addresses;
 mod otp_alike;

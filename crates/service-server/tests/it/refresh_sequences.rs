@@ -111,15 +111,19 @@ impl Model {
 
 async fn open(server: &TestServer, user: UserId) -> Result<(GrantId, Model)> {
     let asker = Asker { address: "192.0.2.1".parse()?, request_id: "req".into() };
-    let sign_in = issue::SignIn {
+    let now = server.now();
+    let opening = issue::Opening {
         user_id: user,
         client_id: SERVICE_CLI,
         scopes: Scopes::READ,
         workspace_id: None,
+        audience: &server.app.audience,
+        ends_at: issue::end_of_sign_in(SERVICE_CLI, now),
+        event: "sign_in.succeeded",
         method: "test",
     };
     let db = server.app.database.connect().await?;
-    let pair = issue::sign_in(&server.app, &db, &asker, &sign_in, server.now()).await?;
+    let pair = issue::open::<service_api::token::Refresh>(&server.app, &db, &asker, &opening, now).await?;
     let answer = serde_json::to_value(&pair)?;
     let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
     let access_token = text("access_token");

@@ -22,7 +22,7 @@ pub async fn exchange(
     let grant_type = request.grant_type.as_deref().ok_or(GrantTypeRefusal::Missing)?;
     let pair = match GrantType::parse(grant_type).ok_or(GrantTypeRefusal::Unsupported)? {
         GrantType::Otp => flows::exchange_otp::exchange_otp(&app, &asker, &client, &request).await?,
-        GrantType::RefreshToken => flows::refresh::refresh(&app, &asker, &client, &request).await?,
+        GrantType::RefreshToken => flows::refresh::refresh(&app, &asker, &client, &request, None).await?,
         GrantType::ClientCredentials => return Err(clients::Refusal::NotThisGrant.into()),
     };
     Ok(Json(pair))

@@ -2,6 +2,7 @@
 
 pub mod cli_tokens;
 pub mod login_options;
+pub mod mcp_tokens;
 pub mod otp_tokens;
 pub mod projects;
 pub mod sessions;

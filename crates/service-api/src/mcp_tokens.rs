@@ -1,0 +1,34 @@
+//! `/v1/mcp/tokens`: the pair of tokens that the platform's own MCP client works with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    oauth::TokenResponse,
+    token::{McpRefresh, PresentedToken},
+};
+
+/// `POST /v1/mcp/tokens`
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateMcpTokens {
+    /// The space that the pair works in when a request names none: a workspace's id or `personal`; left out, the maker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+}
+
+/// `POST /v1/mcp/tokens/refresh`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshMcpTokens {
+    pub refresh_token: PresentedToken,
+}
+
+/// The pair, and the client that it is for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct McpTokens {
+    #[serde(flatten)]
+    pub tokens: TokenResponse<McpRefresh>,
+    pub client_id: String,
+}
