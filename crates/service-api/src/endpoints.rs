@@ -67,6 +67,7 @@ pub const INTROSPECT: Endpoint = Endpoint {
     body: Body::JsonOrForm,
     query: &[],
 };
+pub const TOKEN_LEAKS: Endpoint = public(Method::Post, "/v1/token-leaks", Body::Json);
 pub const JWKS: Endpoint = public(Method::Get, "/.well-known/jwks.json", Body::None);
 pub const WHOAMI: Endpoint = Endpoint {
     method: Method::Get,
@@ -168,6 +169,7 @@ pub const ALL: &[&Endpoint] = &[
     &ROTATE_CLI_TOKEN,
     &CREATE_MCP_TOKENS,
     &REFRESH_MCP_TOKENS,
+    &TOKEN_LEAKS,
 ];
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {

@@ -8,6 +8,7 @@ pub mod cli_tokens;
 pub mod endpoints;
 pub mod errors;
 pub mod ids;
+pub mod leaks;
 pub mod mcp_tokens;
 pub mod oauth;
 pub mod page;

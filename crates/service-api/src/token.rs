@@ -74,6 +74,12 @@ impl TokenKind for Client {
     const BODY: usize = 32;
 }
 
+/// How many characters a token of this kind has.
+#[must_use]
+pub const fn written_length<K: TokenKind>() -> usize {
+    K::PREFIX.len() + base62::length(K::BODY) + CHECKSUM_LENGTH
+}
+
 impl<K: TokenKind> Token<K> {
     /// Writes a body out as a token.
     #[must_use]
@@ -88,7 +94,7 @@ impl<K: TokenKind> Token<K> {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let body = text.strip_prefix(K::PREFIX)?;
-        if body.len() != base62::length(K::BODY) + CHECKSUM_LENGTH || !body.is_ascii() {
+        if text.len() != written_length::<K>() || !body.is_ascii() {
             return None;
         }
         let (counted, checksum) = text.split_at(text.len() - CHECKSUM_LENGTH);

@@ -50,6 +50,12 @@ pub enum Letter {
         hint: String,
         expires_at: Timestamp,
     },
+    /// Somebody found a token where it should not be.
+    TokenLeaked {
+        to: String,
+        what: String,
+        ended_at: Timestamp,
+    },
 }
 
 #[derive(Template)]
@@ -118,6 +124,20 @@ struct CliTokenEnds<'a> {
     base_url: &'a str,
 }
 
+#[derive(Template)]
+#[template(path = "mail/token_leaked.txt")]
+struct TokenLeakedText<'a>(&'a TokenLeaked<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/token_leaked.html")]
+struct TokenLeakedHtml<'a>(&'a TokenLeaked<'a>);
+
+struct TokenLeaked<'a> {
+    what: &'a str,
+    ended_at: String,
+    base_url: &'a str,
+}
+
 /// A letter in words.
 struct Written {
     subject: &'static str,
@@ -159,7 +179,8 @@ impl Letter {
             Self::SignInCode { to, .. }
             | Self::SessionReplayed { to, .. }
             | Self::CliTokenCreated { to, .. }
-            | Self::CliTokenEnds { to, .. } => to,
+            | Self::CliTokenEnds { to, .. }
+            | Self::TokenLeaked { to, .. } => to,
         }
     }
 
@@ -189,6 +210,11 @@ impl Letter {
                 let says = CliTokenEnds { name, hint, expires_at: moment(*expires_at), base_url };
                 let (text, html) = (CliTokenEndsText(&says).render()?, CliTokenEndsHtml(&says).render()?);
                 Ok(Written { subject: "One of your tokens ends soon", text, html })
+            }
+            Self::TokenLeaked { what, ended_at, .. } => {
+                let says = TokenLeaked { what, ended_at: moment(*ended_at), base_url };
+                let (text, html) = (TokenLeakedText(&says).render()?, TokenLeakedHtml(&says).render()?);
+                Ok(Written { subject: "A token of yours leaked, and was ended", text, html })
             }
         }
     }

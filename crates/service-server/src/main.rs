@@ -1,6 +1,7 @@
 //! `serviced`: runs the service, and does what an operator does to it.
 
 mod admin;
+mod scan;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -39,6 +40,11 @@ enum Command {
     /// The keys that sign access tokens
     #[command(subcommand)]
     Keys(Keys),
+    /// Look for our tokens in files, by prefix and checksum; `-` is standard input
+    ScanSecrets {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
     /// Users, members, workspaces, clients and everybody
     #[command(subcommand)]
     Admin(admin::Admin),
@@ -71,6 +77,15 @@ async fn main() -> ExitCode {
 }
 
 async fn execute(command: &Command, sources: &Sources) -> anyhow::Result<()> {
+    if let Command::ScanSecrets { files } = command {
+        // Needs no configuration: it runs where nothing of the service is.
+        let found = scan::run(files)?;
+        anyhow::ensure!(
+            found == 0,
+            "found {found} of our tokens; end each where it works, or report it at /v1/token-leaks"
+        );
+        return Ok(());
+    }
     if let Command::CheckConfig = command {
         for (key, value, source) in sources.shown() {
             say(&format!("{key} = {value}  ({source})"));
@@ -79,6 +94,7 @@ async fn execute(command: &Command, sources: &Sources) -> anyhow::Result<()> {
     let config =
         Config::read(sources).map_err(|problems| anyhow::anyhow!("the configuration cannot be used:\n{problems}"))?;
     match command {
+        Command::ScanSecrets { .. } => {}
         Command::CheckConfig => say("The configuration is complete."),
         Command::Run => run(config).await?,
         Command::Migrate => {

@@ -82,6 +82,7 @@ pub struct Limits {
     pub otp_failures_per_network: Rate,
     pub otp_failures: Rate,
     pub login_options_per_network: Rate,
+    pub leak_reports_per_network: Rate,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +98,18 @@ pub struct Keys {
 pub struct Log {
     pub json: bool,
     pub filter: String,
+}
+
+fn limits(from: &mut sources::Reader<'_>) -> Limits {
+    Limits {
+        otp_sends_per_address: from.checked("limits.otp_sends_per_address", WINDOWS, windows),
+        otp_sends_per_network: from.checked("limits.otp_sends_per_network", RATE, rate),
+        otp_failures_per_address: from.checked("limits.otp_failures_per_address", WINDOWS, windows),
+        otp_failures_per_network: from.checked("limits.otp_failures_per_network", RATE, rate),
+        otp_failures: from.checked("limits.otp_failures", RATE, rate),
+        login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
+        leak_reports_per_network: from.checked("limits.leak_reports_per_network", RATE, rate),
+    }
 }
 
 impl Config {
@@ -132,14 +145,7 @@ impl Config {
                 user: from.optional("mail.user").map(str::to_owned),
                 password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
             },
-            limits: Limits {
-                otp_sends_per_address: from.checked("limits.otp_sends_per_address", WINDOWS, windows),
-                otp_sends_per_network: from.checked("limits.otp_sends_per_network", RATE, rate),
-                otp_failures_per_address: from.checked("limits.otp_failures_per_address", WINDOWS, windows),
-                otp_failures_per_network: from.checked("limits.otp_failures_per_network", RATE, rate),
-                otp_failures: from.checked("limits.otp_failures", RATE, rate),
-                login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
-            },
+            limits: limits(&mut from),
             keys: Keys {
                 rotate_every: from.days("keys.rotate_every_days"),
                 publish_lead: from.seconds("keys.publish_lead_seconds"),

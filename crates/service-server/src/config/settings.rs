@@ -95,6 +95,11 @@ pub const SETTINGS: &[Setting] = &[
         Some("60+3600"),
         "Questions for sign-in methods from one IPv4 address or IPv6 /64: burst+per hour.",
     ),
+    setting(
+        "limits.leak_reports_per_network",
+        Some("30+600"),
+        "Reports of leaked tokens from one IPv4 address or IPv6 /64: burst+per hour.",
+    ),
     setting("keys.rotate_every_days", Some("30"), "How often a new signing key takes over."),
     setting("keys.publish_lead_seconds", Some("1200"), "How long a new signing key is published before it signs."),
     setting("keys.refresh_every_seconds", Some("5"), "How often a node looks for new signing keys."),

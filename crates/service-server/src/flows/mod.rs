@@ -21,6 +21,7 @@ pub mod request_otp;
 pub mod revoke;
 pub mod rotate_signing_keys;
 pub mod sessions;
+pub mod token_leaks;
 pub mod whoami;
 
 use std::{net::IpAddr, sync::Arc};

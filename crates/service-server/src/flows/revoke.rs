@@ -75,13 +75,14 @@ pub async fn revoke(
 }
 
 /// A genuine token that was given back.
-struct Given {
-    grant: StoredGrant,
+pub struct Given {
+    pub grant: StoredGrant,
     /// The number of a refresh token.
-    generation: Option<i32>,
+    pub generation: Option<i32>,
 }
 
-async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Result<Option<Given>> {
+/// The session of a genuine token: a refresh token, or an access token that has not expired.
+pub async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Result<Option<Given>> {
     if let Some(token) = UnverifiedToken::read_any(token) {
         let db = app.database.connect().await?;
         let Some(grant) = store::grants::find(&db, token.grant_id).await? else { return Ok(None) };

@@ -165,9 +165,7 @@ pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) 
         Failure::Broken(broken) => return broken.into(),
     };
     match refusal {
-        Refusal::Invalid(Invalid { field, message }) => {
-            error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
-        }
+        Refusal::Invalid(invalid) => invalid.into(),
         Refusal::Scope => {
             error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
         }
@@ -208,6 +206,21 @@ pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) 
                 .with_fields("workspaceId", message)
         }
         Refusal::Workspace => space::Refusal::NotFound.into(),
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(Invalid { field, message }: Invalid) -> Self {
+        error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
+    }
+}
+
+impl From<flows::token_leaks::Refusal> for ApiError {
+    fn from(refusal: flows::token_leaks::Refusal) -> Self {
+        match refusal {
+            flows::token_leaks::Refusal::Invalid(invalid) => invalid.into(),
+            flows::token_leaks::Refusal::Limited(limited) => limited.into(),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::ROTATE_CLI_TOKEN, v1::cli_tokens::rotate))
         .merge(at(&endpoints::CREATE_MCP_TOKENS, v1::mcp_tokens::create))
         .merge(at(&endpoints::REFRESH_MCP_TOKENS, v1::mcp_tokens::refresh))
+        .merge(at(&endpoints::TOKEN_LEAKS, v1::token_leaks::report))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))

@@ -55,4 +55,5 @@ mod startup;
 mod statements;
 mod tidy;
 mod token_endpoint;
+mod token_leaks;
 mod unknown_outcomes;

@@ -6,4 +6,5 @@ pub mod mcp_tokens;
 pub mod otp_tokens;
 pub mod projects;
 pub mod sessions;
+pub mod token_leaks;
 pub mod whoami;
