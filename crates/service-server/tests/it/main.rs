@@ -3,6 +3,7 @@
 //! Names are sentences; one that ends in a row's id of docs/negative-tests.md is that row's test.
 
 mod access;
+mod access_kinds;
 mod admin;
 mod bearer;
 mod bearer_claims;
