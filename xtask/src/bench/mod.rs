@@ -4,6 +4,7 @@
 //! within one run mean anything, and rounds alternate: bare, ours, bare, ours.
 
 mod bare;
+mod cli_tokens;
 mod otp_creation;
 mod pgbench;
 mod refresh;
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     /// One short round each: whether it runs, not how fast
     #[arg(long)]
     quick: bool,
-    /// Only what is named like this: `whoami`, `otp_creation` or `refresh`
+    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens` or `refresh`
     #[arg(long)]
     only: Option<String>,
     /// Measure the unoptimised build
@@ -96,6 +97,11 @@ async fn measure(options: &Options) -> Result<()> {
     }
     if wanted("otp_creation") {
         report(&otp_creation::measure(&bench).await?, options.json);
+    }
+    if wanted("cli_tokens") {
+        for measured in cli_tokens::measure(&bench).await? {
+            report(&measured, options.json);
+        }
     }
     if wanted("refresh") {
         for measured in refresh::measure(&bench).await? {

@@ -32,7 +32,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     Ok([plain, logged])
 }
 
-async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Result<f64> {
+pub(super) async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Result<f64> {
     let bytes = Arc::new(request.as_bytes().to_vec());
     let seen = load::run(address, bench.connections, bench.round, move |_, _| bytes.to_vec()).await?;
     ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
