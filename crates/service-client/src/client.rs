@@ -1,10 +1,15 @@
 //! One function for each endpoint.
 
+use std::fmt::Display;
+
 use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use service_api::{
+    cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, RotateCliToken},
     endpoints::{self, Endpoint},
-    ids::{GrantId, OtpId},
+    ids::{CliTokenId, GrantId, OtpId},
+    leaks::{ReportReceived, TokenLeaks},
+    mcp_tokens::{CreateMcpTokens, McpTokens, RefreshMcpTokens},
     oauth::{AboutToken, OTP_GRANT, REFRESH_GRANT, TokenRequest, TokenResponse},
     page::Page,
     projects::Project,
@@ -80,13 +85,61 @@ impl Client {
     }
 
     pub async fn end_session(&self, token: &AccessToken, id: GrantId) -> Result<(), Error> {
-        let url = format!("{}{}", self.base_url, endpoints::END_SESSION.path.replace("{sessionId}", &id.to_string()));
-        check(self.http.delete(url).bearer_auth(token.expose())).await.map(drop)
+        check(self.request_at(&endpoints::END_SESSION, id).bearer_auth(token.expose())).await.map(drop)
     }
 
     /// Ends every session of the user but the one that the token belongs to.
     pub async fn end_other_sessions(&self, token: &AccessToken) -> Result<OthersEnded, Error> {
         answer(self.request(&endpoints::END_OTHER_SESSIONS).bearer_auth(token.expose())).await
+    }
+
+    /// Makes a token for automation; its secret is in this answer and never again.
+    pub async fn create_cli_token(
+        &self,
+        token: &AccessToken,
+        wanted: &CreateCliToken,
+    ) -> Result<CreatedCliToken, Error> {
+        answer(self.request(&endpoints::CREATE_CLI_TOKEN).bearer_auth(token.expose()).json(wanted)).await
+    }
+
+    pub async fn list_cli_tokens(
+        &self,
+        token: &AccessToken,
+        cursor: Option<&str>,
+    ) -> Result<Page<ListedCliToken>, Error> {
+        let request = self.request(&endpoints::LIST_CLI_TOKENS).bearer_auth(token.expose());
+        answer(request.query(&cursor.map(|cursor| [("cursor", cursor)]))).await
+    }
+
+    pub async fn revoke_cli_token(&self, token: &AccessToken, id: CliTokenId) -> Result<(), Error> {
+        check(self.request_at(&endpoints::REVOKE_CLI_TOKEN, id).bearer_auth(token.expose())).await.map(drop)
+    }
+
+    pub async fn rotate_cli_token(
+        &self,
+        token: &AccessToken,
+        id: CliTokenId,
+        wanted: &RotateCliToken,
+    ) -> Result<CreatedCliToken, Error> {
+        answer(self.request_at(&endpoints::ROTATE_CLI_TOKEN, id).bearer_auth(token.expose()).json(wanted)).await
+    }
+
+    /// Makes the pair that the platform's own MCP client works with.
+    pub async fn create_mcp_tokens(&self, token: &AccessToken, wanted: &CreateMcpTokens) -> Result<McpTokens, Error> {
+        answer(self.request(&endpoints::CREATE_MCP_TOKENS).bearer_auth(token.expose()).json(wanted)).await
+    }
+
+    pub async fn refresh_mcp_tokens(
+        &self,
+        token: &AccessToken,
+        refresh: &RefreshMcpTokens,
+    ) -> Result<McpTokens, Error> {
+        answer(self.request(&endpoints::REFRESH_MCP_TOKENS).bearer_auth(token.expose()).json(refresh)).await
+    }
+
+    /// Ends tokens that have leaked, whoever's they are.
+    pub async fn report_leaks(&self, leaks: &TokenLeaks) -> Result<ReportReceived, Error> {
+        answer(self.request(&endpoints::TOKEN_LEAKS).json(leaks)).await
     }
 
     pub async fn whoami(&self, token: &AccessToken) -> Result<Whoami, Error> {
@@ -99,7 +152,17 @@ impl Client {
     }
 
     fn request(&self, endpoint: &Endpoint) -> RequestBuilder {
-        let url = format!("{}{}", self.base_url, endpoint.path);
+        self.request_to(endpoint, endpoint.path)
+    }
+
+    /// A request to an endpoint whose path has one segment that varies.
+    fn request_at(&self, endpoint: &Endpoint, id: impl Display) -> RequestBuilder {
+        let fill = |segment: &str| if segment.starts_with('{') { id.to_string() } else { segment.to_owned() };
+        self.request_to(endpoint, &endpoint.path.split('/').map(fill).collect::<Vec<_>>().join("/"))
+    }
+
+    fn request_to(&self, endpoint: &Endpoint, path: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.base_url);
         match endpoint.method {
             endpoints::Method::Get => self.http.get(url),
             endpoints::Method::Post => self.http.post(url),

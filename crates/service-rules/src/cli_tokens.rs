@@ -17,8 +17,14 @@ pub struct Invalid {
 /// A name that people can tell tokens apart by.
 pub fn check_name(name: Option<&str>) -> Result<String, Invalid> {
     let name = name.unwrap_or("Token").trim();
-    let usable = !name.is_empty() && name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control);
-    let message = || format!("is not 1 to {MAX_NAME} printable characters");
+    // It is written into mails: nothing that turns text round, hides it or leads elsewhere.
+    let hides = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let usable =
+        !name.is_empty() && name.chars().count() <= MAX_NAME && !name.chars().any(hides) && !name.contains("://");
+    let message = || format!("is not 1 to {MAX_NAME} printable characters, and no address");
     if usable { Ok(name.to_owned()) } else { Err(Invalid { field: "name", message: message() }) }
 }
 
@@ -26,11 +32,12 @@ pub fn check_name(name: Option<&str>) -> Result<String, Invalid> {
 pub fn choose_end(days: Option<i64>, maker_ends_at: Timestamp, now: Timestamp) -> Result<Timestamp, Invalid> {
     let longest = (maker_ends_at.as_second() - now.as_second()).min(lifetimes::CLI_TOKEN_LONGEST);
     let asked = match days {
-        None => return Ok(later(now, lifetimes::CLI_TOKEN.min(longest))),
+        None if longest > 0 => return Ok(later(now, lifetimes::CLI_TOKEN.min(longest)).min(maker_ends_at)),
+        None => None,
         Some(days) => days.checked_mul(DAY),
     };
     match asked {
-        Some(seconds) if (DAY..=longest).contains(&seconds) => Ok(later(now, seconds)),
+        Some(seconds) if (DAY..=longest).contains(&seconds) => Ok(later(now, seconds).min(maker_ends_at)),
         _ => Err(Invalid {
             field: "expiresInDays",
             message: format!("is not 1 to {}, which is as long as your session lasts", longest / DAY),
@@ -116,7 +123,8 @@ mod tests {
     fn a_name_is_something_to_read() {
         assert_eq!(check_name(None).as_deref(), Ok("Token"));
         assert_eq!(check_name(Some(" deploy ")).as_deref(), Ok("deploy"));
-        for wrong in ["", "  ", "a\nb", "a\u{0}", &"x".repeat(101)] {
+        for wrong in ["", "  ", "a\nb", "a\u{0}", "a\u{202e}b", "a\u{200b}", "see https://evil.test", &"x".repeat(101)]
+        {
             assert!(check_name(Some(wrong)).is_err(), "{wrong:?}");
         }
         assert!(check_name(Some(&"é".repeat(100))).is_ok());

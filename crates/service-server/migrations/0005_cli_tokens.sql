@@ -26,6 +26,7 @@ create table cli_tokens (
 create index cli_tokens_by_user on cli_tokens (user_id, id);
 create unique index cli_tokens_by_idempotency_key on cli_tokens (user_id, idempotency_key)
     where idempotency_key is not null;
+create index cli_tokens_by_workspace on cli_tokens (workspace_id) where workspace_id is not null;
 create index cli_tokens_by_expiry on cli_tokens (expires_at);
 create index cli_tokens_by_revocation on cli_tokens (revoked_at) where revoked_at is not null;
 

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use crate::store::cli_tokens::Use;
 
 const REMEMBERED: usize = 32_768;
-/// Far shorter than revocations are remembered.
-const REMEMBERED_FOR: Duration = Duration::from_secs(300);
+/// In seconds: far shorter than revocations are remembered.
+pub const REMEMBERED_FOR: i64 = 300;
 /// More tokens in use between two writes than this: the latest uses of the rest are not noted.
 const NOTED: usize = 100_000;
 
@@ -61,7 +61,7 @@ impl CliTokens {
     }
 
     pub fn insert(&self, digest: Digest, id: CliTokenId, credential: Arc<Credential>, looked_up_at: i64) {
-        let until = Instant::now() + REMEMBERED_FOR;
+        let until = Instant::now() + Duration::from_secs(REMEMBERED_FOR.unsigned_abs());
         self.known.insert(digest, Arc::new(Known { id, credential, looked_up_at, until }));
     }
 

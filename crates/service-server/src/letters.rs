@@ -9,7 +9,7 @@ use lettre::{
 use serde::{Deserialize, Serialize};
 use service_api::{
     ids::MailId,
-    oauth::{SERVICE_CLI, SERVICE_WEB},
+    oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB},
     token::OtpCode,
 };
 use service_rules::{Timestamp, lifetimes};
@@ -225,10 +225,12 @@ fn moment(at: Timestamp) -> String {
 }
 
 /// What people call a client: words of ours, never a name that somebody else could have chosen.
-fn spoken(client_id: &str) -> &'static str {
+#[must_use]
+pub fn spoken(client_id: &str) -> &'static str {
     match client_id {
         SERVICE_WEB => "The web app",
         SERVICE_CLI => "The command line",
+        SERVICE_MCP => "The MCP client",
         _ => "Somebody",
     }
 }

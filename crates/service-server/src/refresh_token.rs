@@ -22,12 +22,14 @@ pub fn derive<K: TokenKind>(
     generation: i32,
 ) -> Option<Token<K>> {
     let id = *grant.uuid().as_bytes();
-    let mac = mac(vault, key_id, grant, salt, generation)?;
+    let mac = mac(vault, key_id, &Numbered { kind: K::PREFIX, grant, generation }, salt)?;
     Some(Token::from_body(&[&id[..], &[key_id], &generation.to_be_bytes(), &mac].concat()))
 }
 
 /// What a text that has the form of a refresh token says; nobody has checked its MAC yet.
 pub struct UnverifiedToken {
+    /// Its prefix: the same numbers of another kind are another token.
+    kind: &'static str,
     pub grant_id: GrantId,
     pub key_id: u8,
     pub generation: i32,
@@ -43,6 +45,7 @@ impl UnverifiedToken {
         let (key_id, rest) = rest.split_first()?;
         let (generation, mac) = rest.split_first_chunk::<4>()?;
         Some(Self {
+            kind: K::PREFIX,
             grant_id: Uuid::from_bytes(*id).into(),
             key_id: *key_id,
             generation: i32::from_be_bytes(*generation),
@@ -59,13 +62,27 @@ impl UnverifiedToken {
     /// Whether the MAC is ours; `None` if this node lacks the root key that it names.
     #[must_use]
     pub fn is_genuine(&self, vault: &Vault, salt: &[u8]) -> Option<bool> {
-        let known = mac(vault, self.key_id, self.grant_id, salt, self.generation)?;
+        let numbered = Numbered { kind: self.kind, grant: self.grant_id, generation: self.generation };
+        let known = mac(vault, self.key_id, &numbered, salt)?;
         Some(self.mac.ct_eq(&known).into())
     }
 }
 
-fn mac(vault: &Vault, key_id: u8, grant: GrantId, salt: &[u8], generation: i32) -> Option<[u8; 32]> {
-    vault.mac_under(key_id, Purpose::RefreshToken, &[salt, grant.uuid().as_bytes(), &generation.to_be_bytes()])
+/// What a token says before its MAC.
+struct Numbered {
+    kind: &'static str,
+    grant: GrantId,
+    generation: i32,
+}
+
+fn mac(vault: &Vault, key_id: u8, token: &Numbered, salt: &[u8]) -> Option<[u8; 32]> {
+    let (id, generation) = (token.grant.uuid(), token.generation.to_be_bytes());
+    let mut parts = vec![salt, id.as_bytes(), &generation];
+    // Anybody can compute the checksum of another prefix; only we can compute the MAC.
+    if token.kind != Refresh::PREFIX {
+        parts.push(token.kind.as_bytes());
+    }
+    vault.mac_under(key_id, Purpose::RefreshToken, &parts)
 }
 
 #[cfg(test)]
@@ -98,6 +115,11 @@ mod tests {
         assert_eq!(altered(|token| UnverifiedToken { key_id: 2, ..token }), Some(false));
         assert_eq!(altered(|token| UnverifiedToken { grant_id: Uuid::from_u128(8).into(), ..token }), Some(false));
         assert_eq!(altered(|token| UnverifiedToken { key_id: 3, ..token }), None);
+        let as_mcp = Token::<McpRefresh>::from_body(
+            &derive::<Refresh>(&vault, 1, grant, b"salt", 3).unwrap().body::<{ Refresh::BODY }>().unwrap(),
+        );
+        let as_mcp = UnverifiedToken::read_any(&PresentedToken::new(as_mcp.expose().to_owned())).unwrap();
+        assert_eq!(as_mcp.is_genuine(&vault, b"salt"), Some(false));
         assert!(derive::<Refresh>(&vault, 9, grant, b"salt", 3).is_none());
     }
 }

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     app::App,
-    cli_tokens::{Digest, digest_of},
+    cli_tokens::{Digest, REMEMBERED_FOR, digest_of},
     failure::Failure,
     store,
     verified_tokens::Verified,
@@ -72,6 +72,11 @@ async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal
     Ok(verified)
 }
 
+/// Who a token for automation speaks for, asked of the database.
+pub async fn live_cli_token(app: &App, token: &CliToken, now: Timestamp) -> Result<Arc<Credential>, Failure<Refusal>> {
+    look_up(app, token, digest_of(token.expose()), now).await.map(|(_, credential)| credential)
+}
+
 type Found = (service_api::ids::CliTokenId, Arc<Credential>);
 
 async fn cli_token(app: &App, text: &str, now: Timestamp) -> Result<Found, Failure<Refusal>> {
@@ -80,7 +85,12 @@ async fn cli_token(app: &App, text: &str, now: Timestamp) -> Result<Found, Failu
     let digest = digest_of(text);
     if let Some(known) = app.cli_tokens.get(&digest) {
         let workspace = known.credential.reach.workspace();
-        if app.revocations.is_unchanged(known.id, known.credential.user_id, workspace, known.looked_up_at)? {
+        let unchanged =
+            app.revocations.is_unchanged(known.id, known.credential.user_id, workspace, known.looked_up_at)?;
+        // A machine that was put to sleep has lost time that only this clock has not.
+        let recent = (0..=REMEMBERED_FOR).contains(&(now.as_second() - known.looked_up_at));
+        let over = app.revocations.epoch()?.is_some_and(|epoch| known.credential.created_at < epoch);
+        if unchanged && recent && !over {
             if known.credential.expires_at <= now {
                 return Err(Failure::Refused(Refusal::Ended(service_api::errors::Reason::Expired)));
             }

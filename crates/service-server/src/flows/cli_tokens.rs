@@ -26,7 +26,7 @@ use crate::{
     app::App,
     cli_tokens::digest_of,
     cursor,
-    database::Connection,
+    database::{Connection, Error},
     failure::Failure,
     flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor},
     letters::Letter,
@@ -106,13 +106,18 @@ pub async fn create(
 }
 
 impl Maker<'_> {
-    /// When the session of the maker ends.
+    /// Holds user and session as they are until the transaction ends; when the session ends. `None`: one of them is over
+    /// since the token was judged, which the token is told with its next request.
+    pub async fn hold(&self, db: &Connection) -> Result<Option<Timestamp>, Error> {
+        let enabled = store::users::lock(db, self.credential.user_id).await?;
+        if !enabled || !store::grants::lock_live(db, self.session).await? {
+            return Ok(None);
+        }
+        Ok(store::grants::find(db, self.session).await?.map(|grant| grant.facts.expires_at))
+    }
+
     async fn ends_at(&self, db: &Connection) -> Result<Timestamp, Failure<Refusal>> {
-        let grant = store::grants::find(db, self.session).await?;
-        let live = grant.filter(|grant| grant.facts.ended.is_none());
-        // Ended since its token was judged: the token says so with the next request.
-        let live = live.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))?;
-        Ok(live.facts.expires_at)
+        self.hold(db).await?.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))
     }
 
     /// Makes a token in the caller's transaction.
@@ -127,14 +132,14 @@ impl Maker<'_> {
             return Err(Failure::Refused(Refusal::Bearer(bearer::Refusal::LacksScope(beyond))));
         }
         let user_id = self.credential.user_id;
-        // Whoever makes another at the same moment waits, so that the count is right.
-        store::users::lock(db, user_id).await?;
         if let Some(workspace_id) = wanted.workspace_id
             && store::memberships::find_role(db, user_id, workspace_id).await?.is_none()
         {
             return Err(Failure::Refused(Refusal::Workspace));
         }
-        if store::cli_tokens::count_live(db, user_id, now).await? >= MOST_LIVE {
+        // Whoever makes another at the same moment waits for the user, so the count is right.
+        let epoch = app.revocations.epoch()?;
+        if store::cli_tokens::count_live(db, user_id, epoch, now).await? >= MOST_LIVE {
             return Err(Failure::Refused(Refusal::TooMany));
         }
         let id: CliTokenId = mint::id(now)?;
@@ -204,6 +209,7 @@ pub async fn rotate(
 ) -> Result<CreatedCliToken, Failure<Refusal>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
+    let ends_at = maker.ends_at(transaction.db()).await?;
     let old = find_own(transaction.db(), maker.credential, id).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| Failure::Refused(Refusal::Dead))?;
     let invalid = |invalid| Failure::Refused(Refusal::Invalid(invalid));
@@ -213,13 +219,18 @@ pub async fn rotate(
         name: old.name.clone(),
         scopes: old.found.scopes,
         workspace_id: old.found.workspace_id,
-        expires_at: later(now, life).min(maker.ends_at(transaction.db()).await?),
+        expires_at: later(now, life).min(ends_at),
         idempotency_key: None,
     };
-    if old_ends_at <= now {
-        transaction.end_cli_token(old.id, Reason::RevokedByUser).await?;
+    let was_alive = if old_ends_at <= now {
+        transaction.end_cli_token(old.id, Reason::RevokedByUser).await?
     } else {
-        store::cli_tokens::mark_ends_at(transaction.db(), old.id, old_ends_at).await?;
+        store::cli_tokens::mark_ends_at(transaction.db(), old.id, old_ends_at).await?
+    };
+    if !was_alive || ends_at <= now {
+        return Err(Failure::Refused(Refusal::Dead));
+    }
+    if old_ends_at > now {
         // It goes on for a while: whoever remembers it looks it up again.
         transaction.end(Subject::CliToken(old.id), Reason::RevokedByUser).await?;
     }

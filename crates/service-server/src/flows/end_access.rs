@@ -152,6 +152,7 @@ pub async fn remove_member(
 ) -> anyhow::Result<Result<(), NothingToEnd>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
+    store::users::lock(transaction.db(), user_id).await?;
     if !store::memberships::mark_ended(transaction.db(), user_id, workspace_id, now).await? {
         return Ok(Err(NothingToEnd));
     }
@@ -173,6 +174,7 @@ pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> anyhow::R
         return Ok(Err(NothingToEnd));
     }
     store::memberships::mark_all_ended(transaction.db(), workspace_id, now).await?;
+    store::cli_tokens::mark_revoked_for(transaction.db(), workspace_id, Reason::WorkspaceRemoved, now).await?;
     transaction.end(Subject::Workspace(workspace_id), Reason::WorkspaceRemoved).await?;
     record(transaction.db(), "workspace.deleted", None, Some(workspace_id), now).await?;
     finish(app, transaction).await?;

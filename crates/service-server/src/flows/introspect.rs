@@ -3,7 +3,10 @@
 //! Asked by services that cannot follow the revocations themselves. The answer is read from the database each time, so
 //! it is true on every node at once; about a token that is worth nothing it says nothing, not even why.
 
-use service_api::oauth::{AboutToken, IntrospectedKind, IntrospectedToken, Introspection};
+use service_api::{
+    oauth::{AboutToken, IntrospectedKind, IntrospectedToken, Introspection},
+    token::CliToken,
+};
 use service_rules::{
     Timestamp, clients, lifetimes,
     rotation::{self, Presented, Verdict},
@@ -40,11 +43,32 @@ pub async fn introspect(
         .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     drop(db);
     let token = about.token.as_ref().ok_or(Failure::Refused(Refusal::Unusable("token is missing")))?;
-    let token = match UnverifiedToken::read_any(token) {
-        Some(token) => refresh_token(app, asker, &token, now).await?,
-        None => access_token(app, token.expose(), now).await?,
+    let token = match (UnverifiedToken::read_any(token), CliToken::parse(token.expose())) {
+        (Some(token), _) => refresh_token(app, asker, &token, now).await?,
+        (None, Some(token)) => cli_token(app, &token, now).await?,
+        (None, None) => access_token(app, token.expose(), now).await?,
     };
     Ok(Introspection { active: token.is_some(), token })
+}
+
+async fn cli_token(app: &App, token: &CliToken, now: Timestamp) -> anyhow::Result<Option<IntrospectedToken>> {
+    let credential = match authenticate::live_cli_token(app, token, now).await {
+        Ok(credential) => credential,
+        Err(Failure::Refused(_)) => return Ok(None),
+        Err(Failure::Broken(broken)) => return Err(broken),
+    };
+    Ok(Some(IntrospectedToken {
+        token_type: IntrospectedKind::Bearer,
+        scope: credential.scopes.to_string(),
+        client_id: credential.client_id.clone(),
+        sub: credential.user_id,
+        aud: app.audience.clone(),
+        iss: app.config.base_url.clone(),
+        iat: credential.created_at.as_second(),
+        exp: credential.expires_at.as_second(),
+        jti: None,
+        workspace_id: credential.reach.workspace(),
+    }))
 }
 
 async fn access_token(app: &App, text: &str, now: Timestamp) -> anyhow::Result<Option<IntrospectedToken>> {

@@ -51,12 +51,7 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
     };
     let db = app.database.begin().await?;
     let user_id = maker.credential.user_id;
-    let session = store::grants::find(&db, maker.session).await?.filter(|session| session.facts.ended.is_none());
-    // Ended since its token was judged: the token says so with the next request.
-    let session = session.ok_or(refuse(Refusal::Bearer(bearer::Refusal::Invalid)))?;
-    if !store::users::lock_enabled(&db, user_id).await? {
-        return Err(refuse(Refusal::Bearer(bearer::Refusal::Invalid)));
-    }
+    let ends_at = maker.hold(&db).await?.ok_or(refuse(Refusal::Bearer(bearer::Refusal::Invalid)))?;
     if let Some(id) = workspace_id
         && store::memberships::find_role(&db, user_id, id).await?.is_none()
     {
@@ -68,7 +63,7 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
         scopes: asked,
         workspace_id,
         audience: &app.mcp_audience,
-        ends_at: later(now, lifetimes::REFRESH_ABSOLUTE_MCP).min(session.facts.expires_at),
+        ends_at: later(now, lifetimes::REFRESH_ABSOLUTE_MCP).min(ends_at),
         event: "mcp_tokens.created",
         method: "session",
     };

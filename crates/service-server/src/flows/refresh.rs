@@ -13,9 +13,9 @@ use serde_json::json;
 use service_api::{
     errors::Reason,
     ids::{GrantId, UserId},
-    oauth::{TokenRequest, TokenResponse},
+    oauth::{SERVICE_MCP, TokenRequest, TokenResponse},
     scope::Scopes,
-    token::TokenKind,
+    token::{McpRefresh, TokenKind},
 };
 use service_rules::{
     Timestamp, clients, lifetimes,
@@ -92,7 +92,8 @@ pub async fn refresh<K: TokenKind>(
         let found = store::grants::find(&db, refreshing.token.grant_id).await?;
         let Some(grant) = found else { return refuse(Refusal::Token(None)) };
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
-        if bearer.is_some_and(|bearer| !bearer.speaks_for(&grant)) {
+        let of_this_door = (K::PREFIX == McpRefresh::PREFIX) == (grant.client.id == SERVICE_MCP);
+        if !of_this_door || bearer.is_some_and(|bearer| !bearer.speaks_for(&grant)) {
             return refuse(Refusal::Token(None));
         }
         if genuine && client.id.as_ref() == Some(&grant.client.id) {

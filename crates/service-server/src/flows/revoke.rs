@@ -6,14 +6,21 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use service_api::{errors::Reason, oauth::AboutToken, token::PresentedToken};
+use service_api::{
+    errors::Reason,
+    oauth::AboutToken,
+    token::{CliToken, PresentedToken},
+};
 use service_rules::{
     Timestamp, bearer, clients,
     rotation::{self, Presented, Verdict},
 };
 
+use subtle::ConstantTimeEq as _;
+
 use crate::{
     app::App,
+    cli_tokens::digest_of,
     failure::Failure,
     flows::{
         Asker, authenticate,
@@ -49,6 +56,9 @@ pub async fn revoke(
     clients::authenticate(found.as_ref(), client.digest().as_ref()).map_err(|why| refuse(Refusal::Client(why)))?;
     drop(db);
 
+    if let Some(token) = CliToken::parse(token.expose()) {
+        return revoke_cli_token(app, asker, client_id, &token, now).await;
+    }
     let Some(Given { grant, generation }) = find(app, token, now).await? else { return Ok(()) };
     if grant.client.id != client_id {
         return Err(refuse(Refusal::OtherClient));
@@ -69,6 +79,32 @@ pub async fn revoke(
         event.client_id = Some(&grant.client.id);
         event.workspace_id = grant.workspace_id;
         event.subject = Some(grant.id.to_string());
+        store::audit_events::insert(transaction.db(), &event).await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+async fn revoke_cli_token(
+    app: &App,
+    asker: &Asker,
+    client_id: &str,
+    token: &CliToken,
+    now: Timestamp,
+) -> Result<(), Failure<Refusal>> {
+    let Some(id) = token.id() else { return Ok(()) };
+    let db = app.database.connect().await?;
+    let stored = store::cli_tokens::find(&db, id).await?;
+    let genuine = stored.filter(|stored| stored.digest.ct_eq(&digest_of(token.expose())).into());
+    let Some(stored) = genuine else { return Ok(()) };
+    drop(db);
+    if stored.client_id != client_id {
+        return Err(Failure::Refused(Refusal::OtherClient));
+    }
+    let mut transaction = EndingTransaction::begin(app, now).await?;
+    if transaction.end_cli_token(id, Reason::RevokedByUser).await? {
+        let mut event = asker.event("cli_token.revoked", now, json!({ "itself": true }))?;
+        event.user_id = Some(stored.user_id);
+        event.subject = Some(id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
     }
     Ok(transaction.commit().await?)

@@ -83,6 +83,8 @@ pub async fn end_others(app: &App, asker: &Asker, caller: &SignedIn) -> anyhow::
     let now = app.clock.now();
     let because = Reason::RevokedByUser;
     let mut transaction = EndingTransaction::begin(app, now).await?;
+    // Whoever opens another session at this moment has done so before, or does so after.
+    store::users::lock(transaction.db(), caller.user_id).await?;
     let ended = transaction.end_grants_of(caller.user_id, Which::Except(caller.session), because).await?;
     if ended > 0 {
         let mut event = asker.event("session.others_ended", now, json!({ "by": caller.session, "ended": ended }))?;

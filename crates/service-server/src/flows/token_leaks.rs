@@ -2,6 +2,8 @@
 //!
 //! The answer is the same whatever was reported: nobody learns here whether a token works.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 use service_api::{
     errors::Reason,
@@ -21,7 +23,7 @@ use crate::{
         limit::{Limit, network_of},
         revoke,
     },
-    letters::Letter,
+    letters::{self, Letter},
     store,
 };
 
@@ -47,15 +49,18 @@ pub async fn report(app: &App, asker: &Asker, leaked: &[Leaked]) -> Result<(), F
     if let Some(limited) = limited {
         return Err(Failure::Refused(Refusal::Limited(limited)));
     }
-    for leaked in leaked {
-        let reporting = Reporting { app, asker, token: leaked.token(), now };
-        match CliToken::parse(reporting.token.expose()) {
-            Some(token) => reporting.end_cli_token(&token).await?,
-            None => reporting.end_session().await?,
-        }
+    let (mut seen, mut failed) = (HashSet::new(), None);
+    for token in leaked.iter().map(Leaked::token).filter(|token| seen.insert(token.expose())) {
+        let reporting = Reporting { app, asker, token, now };
+        let ended = match CliToken::parse(token.expose()) {
+            Some(token) => reporting.end_cli_token(&token).await,
+            None => reporting.end_session().await,
+        };
+        // One that cannot be ended now does not keep the others alive.
+        failed = ended.err().or(failed);
     }
     app.mail_waiting.notify_one();
-    Ok(())
+    failed.map_or(Ok(()), |broken| Err(Failure::Broken(broken)))
 }
 
 struct Reporting<'a> {
@@ -68,10 +73,13 @@ struct Reporting<'a> {
 impl Reporting<'_> {
     async fn end_cli_token(&self, token: &CliToken) -> anyhow::Result<()> {
         let Some(id) = token.id() else { return Ok(()) };
-        let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
-        let stored = store::cli_tokens::find(transaction.db(), id).await?;
+        // What is not ours costs one read, and nothing else.
+        let db = self.app.database.connect().await?;
+        let stored = store::cli_tokens::find(&db, id).await?;
         let genuine = stored.filter(|stored| stored.digest.ct_eq(&digest_of(token.expose())).into());
         let Some(stored) = genuine else { return Ok(()) };
+        drop(db);
+        let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
         if transaction.end_cli_token(id, Reason::Leaked).await? {
             let user = store::users::find(transaction.db(), stored.user_id).await?;
             let to = user.ok_or_else(|| anyhow::anyhow!("a token speaks for a user who does not exist"))?.email;
@@ -96,7 +104,12 @@ impl Reporting<'_> {
             event.client_id = Some(&grant.client.id);
             event.subject = Some(grant.id.to_string());
             store::audit_events::insert(transaction.db(), &event).await?;
-            self.tell(&transaction, grant.user_email.clone(), format!("a session of {}", grant.client.name)).await?;
+            self.tell(
+                &transaction,
+                grant.user_email.clone(),
+                format!("a session ({})", letters::spoken(&grant.client.id)),
+            )
+            .await?;
         }
         Ok(transaction.commit().await?)
     }

@@ -55,11 +55,19 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
     Ok(inserted == 1)
 }
 
-pub async fn count_live(db: &Connection, user_id: UserId, now: Timestamp) -> Result<i64, Error> {
+/// How many tokens of a user work; those from before the epoch do not.
+pub async fn count_live(
+    db: &Connection,
+    user_id: UserId,
+    epoch: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<i64, Error> {
     let row = db
         .query_opt(
-            r"select count(*) as live from cli_tokens where user_id = $1 and revoked_at is null and expires_at > $2",
-            &[&user_id.uuid(), &now],
+            r"select count(*) as live from cli_tokens
+               where user_id = $1 and revoked_at is null and expires_at > $2
+                 and ($3::timestamptz is null or created_at >= $3)",
+            &[&user_id.uuid(), &now, &epoch],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("cli_tokens", "id"))?.try_get("live")?)
@@ -210,10 +218,24 @@ pub async fn mark_all_revoked(
     .await
 }
 
-/// Lets a token end earlier than it would have.
-pub async fn mark_ends_at(db: &Connection, id: CliTokenId, ends_at: Timestamp) -> Result<(), Error> {
-    let sql = r"update cli_tokens set expires_at = least(expires_at, $2) where id = $1";
-    db.execute(sql, &[&id.uuid(), &ends_at]).await.map(drop)
+/// Ends every token for a workspace.
+pub async fn mark_revoked_for(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    because: Reason,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    db.execute(
+        r"update cli_tokens set revoked_at = $2, revoked_because = $3 where workspace_id = $1 and revoked_at is null",
+        &[&workspace_id.uuid(), &now, &because.as_str()],
+    )
+    .await
+}
+
+/// Lets a token end earlier than it would have; `false`: it has been ended.
+pub async fn mark_ends_at(db: &Connection, id: CliTokenId, ends_at: Timestamp) -> Result<bool, Error> {
+    let sql = r"update cli_tokens set expires_at = least(expires_at, $2) where id = $1 and revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &ends_at]).await? == 1)
 }
 
 /// When and where from a token was last used.
@@ -231,7 +253,8 @@ pub async fn mark_used(db: &Connection, uses: &[Use]) -> Result<u64, Error> {
     db.execute(
         r"update cli_tokens t set last_used_at = used.at, last_used_from = used.from_address
             from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as used (id, at, from_address)
-           where t.id = used.id and (t.last_used_at is null or t.last_used_at <= used.at - interval '1 minute')",
+           where t.id = used.id and (t.last_used_at is null or t.last_used_at <= used.at - interval '1 minute')
+             and t.id in (select id from cli_tokens where id = any($1) order by id for update skip locked)",
         &[&ids, &at, &from],
     )
     .await
@@ -255,8 +278,8 @@ pub async fn claim_ending(db: &Connection, batch: super::Batch) -> Result<Vec<En
                where u.id = t.user_id and t.id in
                      (select id from cli_tokens
                        where revoked_at is null and expires_at > $1
-                         and (expires_at <= $1::timestamptz + interval '7 days' and warned_at_days is null
-                                  and expires_at - created_at > interval '7 days'
+                         and expires_at <= $1::timestamptz + interval '7 days'
+                         and (warned_at_days is null and expires_at - created_at > interval '7 days'
                               or expires_at <= $1::timestamptz + interval '1 day'
                                   and coalesce(warned_at_days, 7) > 1 and expires_at - created_at > interval '1 day')
                        limit $2 for update skip locked)

@@ -206,6 +206,12 @@ pub async fn mark_all_revoked(
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
+/// Whether a grant is alive; whoever ends it waits until this transaction ends.
+pub async fn lock_live(db: &Connection, id: GrantId) -> Result<bool, Error> {
+    let sql = r"select from grants where id = $1 and revoked_at is null for share";
+    Ok(db.query_opt(sql, &[&id.uuid()]).await?.is_some())
+}
+
 /// Whether this user ever had this grant.
 pub async fn is_of_user(db: &Connection, id: GrantId, user_id: UserId) -> Result<bool, Error> {
     let sql = r"select from grants where id = $1 and user_id = $2";

@@ -28,9 +28,11 @@ pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Time
     Ok(changed == 1)
 }
 
-/// Makes whoever signs in as this user wait until this transaction ends.
-pub async fn lock(db: &Connection, id: UserId) -> Result<(), Error> {
-    db.query(r"select from users where id = $1 for update", &[&id.uuid()]).await.map(drop)
+/// Makes whoever signs in as this user, makes something for them or ends something of theirs wait until this transaction
+/// ends; `false`: the user is disabled. Taken before any other row of the user's, so that nobody waits in a circle.
+pub async fn lock(db: &Connection, id: UserId) -> Result<bool, Error> {
+    let sql = r"select disabled_at is null as enabled from users where id = $1 for update";
+    db.query_opt(sql, &[&id.uuid()]).await?.map_or(Ok(false), |row| Ok(row.try_get("enabled")?))
 }
 
 /// Whether the user is there and enabled; whoever disables it waits until this transaction ends.

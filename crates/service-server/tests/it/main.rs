@@ -11,6 +11,7 @@ mod bearer_forgeries;
 mod bearer_keys;
 mod bodies;
 mod cli_tokens;
+mod cli_tokens_latency;
 mod cli_tokens_life;
 mod cli_tokens_owner;
 mod clocks;

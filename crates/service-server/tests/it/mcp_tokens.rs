@@ -4,7 +4,10 @@ use anyhow::{Context as _, Result};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_api::workspaces::Role;
+use service_api::{
+    token::{McpRefresh, Refresh, Token, TokenKind as _},
+    workspaces::Role,
+};
 use service_rules::{bearer::Claims, lifetimes};
 use service_testkit::{
     answer::Answer,
@@ -130,8 +133,15 @@ fn refresh_tokens_are_refused_at_each_others_door_mc_04() -> Result<()> {
         let mut body = refresh_body(&mcp.refresh_token);
         body["client_id"] = "service-mcp".into();
         check_refused(&server.door.post("/oauth/token", &body).await?, None);
-        body["refresh_token"] = mcp.refresh_token.replace("svc_mrt_", "svc_rt_").into();
+        // The same numbers under the other prefix, with a checksum that is right: anybody can write that.
+        let numbers =
+            Token::<McpRefresh>::parse(&mcp.refresh_token).and_then(|token| token.body::<{ Refresh::BODY }>());
+        let disguised = Token::<Refresh>::from_body(&numbers.context("no token")?);
+        body["refresh_token"] = disguised.expose().into();
         check_refused(&server.door.post("/oauth/token", &body).await?, None);
+        let numbers = Token::<Refresh>::parse(&ann.refresh_token).and_then(|token| token.body::<{ Refresh::BODY }>());
+        let disguised = Token::<McpRefresh>::from_body(&numbers.context("no token")?);
+        check_refused(&refresh(server, &ann.access_token, disguised.expose()).await?, None);
         check_refused(&refresh(server, &ann.access_token, &mcp.access_token).await?, None);
         assert_eq!(state().await?, before);
         let next = taken(&refresh(server, &ann.access_token, &mcp.refresh_token).await?)?;
