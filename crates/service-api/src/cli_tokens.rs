@@ -97,6 +97,16 @@ pub enum StatusFilter {
 }
 
 impl StatusFilter {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Only(Status::Active) => "active",
+            Self::Only(Status::Expired) => "expired",
+            Self::Only(Status::Revoked) => "revoked",
+        }
+    }
+
     /// Reads `status`; left out, what still works.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Option<Self> {

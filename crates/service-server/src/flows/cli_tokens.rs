@@ -6,7 +6,7 @@ use serde_json::json;
 use service_api::{
     cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, MOST_LIVE, RotateCliToken, StatusFilter},
     errors::Reason,
-    ids::{CliTokenId, GrantId, Id as _, WorkspaceId},
+    ids::{CliTokenId, Id as _, WorkspaceId},
     oauth::TokenType,
     page::Page,
     scope::{Action, Resource, Scope, Scopes},
@@ -26,9 +26,9 @@ use crate::{
     app::App,
     cli_tokens::digest_of,
     cursor,
-    database::{Connection, Error},
+    database::Connection,
     failure::Failure,
-    flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor},
+    flows::{Asker, end_access::EndingTransaction, maker::Maker, projects::ForeignCursor},
     letters::Letter,
     mint,
     store::{
@@ -57,13 +57,6 @@ pub enum Refusal {
     Dead,
     /// A token for automation may end itself and nothing else.
     NotSignedIn,
-}
-
-/// Who makes a token: somebody who signed in.
-pub struct Maker<'a> {
-    pub credential: &'a Credential,
-    pub session: GrantId,
-    pub asker: &'a Asker,
 }
 
 /// What a new token is to be.
@@ -96,7 +89,7 @@ pub async fn create(
         Requested::Workspace(id) => Some(id),
     };
     let db = app.database.begin().await?;
-    let ends_at = maker.ends_at(&db).await?;
+    let ends_at = hold(maker, &db).await?;
     let expires_at = cli_tokens::choose_end(request.expires_in_days, ends_at, now).map_err(invalid)?;
     let wanted = Wanted { name, scopes, workspace_id, expires_at, idempotency_key };
     let created = maker.make(app, &db, &wanted, now).await?;
@@ -105,21 +98,12 @@ pub async fn create(
     Ok(created)
 }
 
+/// Holds user and session; when the session ends.
+async fn hold(maker: &Maker<'_>, db: &Connection) -> Result<Timestamp, Failure<Refusal>> {
+    maker.hold(db).await?.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))
+}
+
 impl Maker<'_> {
-    /// Holds user and session as they are until the transaction ends; when the session ends. `None`: one of them is over
-    /// since the token was judged, which the token is told with its next request.
-    pub async fn hold(&self, db: &Connection) -> Result<Option<Timestamp>, Error> {
-        let enabled = store::users::lock(db, self.credential.user_id).await?;
-        if !enabled || !store::grants::lock_live(db, self.session).await? {
-            return Ok(None);
-        }
-        Ok(store::grants::find(db, self.session).await?.map(|grant| grant.facts.expires_at))
-    }
-
-    async fn ends_at(&self, db: &Connection) -> Result<Timestamp, Failure<Refusal>> {
-        self.hold(db).await?.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))
-    }
-
     /// Makes a token in the caller's transaction.
     async fn make(
         &self,
@@ -209,7 +193,7 @@ pub async fn rotate(
 ) -> Result<CreatedCliToken, Failure<Refusal>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let ends_at = maker.ends_at(transaction.db()).await?;
+    let ends_at = hold(maker, transaction.db()).await?;
     let old = find_own(transaction.db(), maker.credential, id).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| Failure::Refused(Refusal::Dead))?;
     let invalid = |invalid| Failure::Refused(Refusal::Invalid(invalid));

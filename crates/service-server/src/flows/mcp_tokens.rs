@@ -15,9 +15,9 @@ use crate::{
     failure::Failure,
     flows::{
         Asker, authenticate,
-        cli_tokens::Maker,
         clients::PresentedClient,
         issue,
+        maker::Maker,
         refresh::{self, Bearer},
     },
     store,

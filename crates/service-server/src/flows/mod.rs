@@ -13,6 +13,7 @@ pub mod introspect;
 pub mod issue;
 pub mod limit;
 pub mod login_options;
+pub mod maker;
 pub mod mcp_tokens;
 pub mod projects;
 pub mod readiness;

@@ -133,12 +133,6 @@ pub struct Listed {
 
 /// The youngest first.
 pub async fn list_by_user(db: &Connection, user_id: UserId, listed: &Listed) -> Result<Vec<ListedCliToken>, Error> {
-    let status = match listed.status {
-        StatusFilter::All => "all",
-        StatusFilter::Only(Status::Active) => "active",
-        StatusFilter::Only(Status::Expired) => "expired",
-        StatusFilter::Only(Status::Revoked) => "revoked",
-    };
     let rows = db
         .query(
             r"select id, name, workspace_id, scopes, hint, created_at, expires_at, last_used_at, last_used_from,
@@ -155,7 +149,7 @@ pub async fn list_by_user(db: &Connection, user_id: UserId, listed: &Listed) -> 
                 &user_id.uuid(),
                 &listed.now,
                 &listed.dead_since,
-                &status,
+                &listed.status.as_str(),
                 &listed.before.map(CliTokenId::uuid),
                 &listed.limit,
             ],
@@ -188,13 +182,8 @@ fn listed_token(row: &Row) -> Result<ListedCliToken, Error> {
 
 /// Ends a token; `false`: it had been ended already.
 pub async fn mark_revoked(db: &Connection, id: CliTokenId, because: Reason, now: Timestamp) -> Result<bool, Error> {
-    let changed = db
-        .execute(
-            r"update cli_tokens set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null",
-            &[&id.uuid(), &now, &because.as_str()],
-        )
-        .await?;
-    Ok(changed == 1)
+    let sql = r"update cli_tokens set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &now, &because.as_str()]).await? == 1)
 }
 
 /// Writes a token that was ended as it is.
@@ -225,11 +214,9 @@ pub async fn mark_revoked_for(
     because: Reason,
     now: Timestamp,
 ) -> Result<u64, Error> {
-    db.execute(
-        r"update cli_tokens set revoked_at = $2, revoked_because = $3 where workspace_id = $1 and revoked_at is null",
-        &[&workspace_id.uuid(), &now, &because.as_str()],
-    )
-    .await
+    let sql =
+        r"update cli_tokens set revoked_at = $2, revoked_because = $3 where workspace_id = $1 and revoked_at is null";
+    db.execute(sql, &[&workspace_id.uuid(), &now, &because.as_str()]).await
 }
 
 /// Lets a token end earlier than it would have; `false`: it has been ended.

@@ -12,7 +12,7 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::{self, Asker, cli_tokens::Maker},
+    flows::{self, Asker, maker::Maker},
     http::{
         body::Body,
         caller::{AnyCaller, Read, SignedIn, Tokens, Write},

@@ -5,7 +5,7 @@ use service_api::mcp_tokens::{CreateMcpTokens, McpTokens, RefreshMcpTokens};
 
 use crate::{
     app::App,
-    flows::{self, Asker, cli_tokens::Maker},
+    flows::{self, Asker, maker::Maker},
     http::{
         body::Body,
         caller::{McpBearer, SignedIn, Tokens, Write},
