@@ -61,7 +61,7 @@ fn a_commit_that_no_standby_confirmed_is_not_a_success() -> Result<()> {
         let asked = Instant::now();
         check_unknown(&door.post("/oauth/token", &body).await?);
         let took = asked.elapsed();
-        assert!(took > Duration::from_millis(1_500) && took < Duration::from_millis(3_000), "answered after {took:?}");
+        assert!(took > Duration::from_millis(1_500) && took < Duration::from_millis(4_000), "answered after {took:?}");
 
         // Somebody cancels the wait: PostgreSQL warns, and then says that all went well. It did not.
         let before: Vec<i32> = operator.query(WAITING, &[]).await?.iter().map(|row| row.get(0)).collect();
@@ -81,7 +81,7 @@ fn a_commit_that_no_standby_confirmed_is_not_a_success() -> Result<()> {
         let asked = Instant::now();
         let (answer, ()) = tokio::try_join!(revoke, cancel)?;
         check_unknown(&answer);
-        assert!(asked.elapsed() < Duration::from_millis(1_500), "the deadline answered, not the warning");
+        assert!(asked.elapsed() < Duration::from_millis(1_900), "the deadline answered, not the warning");
         let deadline = Instant::now() + Duration::from_secs(5);
         while !String::from_utf8(node.log())?.contains("A commit was not confirmed by a standby") {
             ensure!(Instant::now() < deadline, "the warning was not noticed");
