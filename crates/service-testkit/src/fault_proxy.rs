@@ -105,7 +105,11 @@ async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver
             let Ok(far) = TcpStream::connect(target).await else { return };
             drop((near.set_nodelay(true), far.set_nodelay(true)));
             let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
-            tokio::join!(forward(from_near, to_far, mode.clone(), None), forward(from_far, to_near, mode, Some(trap)));
+            // When one side is gone the other is let go: what was held back for it is for nobody.
+            tokio::select! {
+                () = forward(from_near, to_far, mode.clone(), None) => {}
+                () = forward(from_far, to_near, mode, Some(trap)) => {}
+            }
         });
     }
 }
