@@ -3,10 +3,10 @@
 use service_api::{
     Timestamp,
     ids::{CliTokenId, GrantId, UserId},
-    scope::Scopes,
+    scope::{Scope, Scopes},
 };
 
-use crate::space::Reach;
+use crate::{bearer::Refusal, space::Reach};
 
 #[derive(Clone, Debug)]
 pub struct Credential {
@@ -39,5 +39,58 @@ impl Credential {
             Kind::Session(id) => Ok(id),
             Kind::CliToken(_) => Err(NotSignedIn),
         }
+    }
+
+    /// Whether it may do what needs this scope.
+    pub fn check_scope(&self, needed: Scope) -> Result<(), Refusal> {
+        if self.scopes.allow(needed) { Ok(()) } else { Err(Refusal::LacksScope(needed)) }
+    }
+
+    /// Whether something with these scopes would not be more than it is itself.
+    pub fn check_covers(&self, scopes: Scopes) -> Result<(), Refusal> {
+        self.scopes.first_beyond(scopes).map_or(Ok(()), |beyond| Err(Refusal::LacksScope(beyond)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use service_api::scope::Action;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const READ: Scope = Scope::any(Action::Read);
+    const WRITE: Scope = Scope::any(Action::Write);
+
+    fn credential(kind: Kind, scopes: &str) -> Credential {
+        Credential {
+            kind,
+            user_id: Uuid::from_u128(1).into(),
+            client_id: "service-cli".into(),
+            scopes: Scopes::parse(scopes),
+            reach: Reach::Anywhere(None),
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_live_token_opens_what_its_scope_allows() {
+        for kind in [Kind::Session(Uuid::from_u128(2).into()), Kind::CliToken(Uuid::from_u128(3).into())] {
+            assert_eq!(credential(kind, "read").check_scope(READ), Ok(()));
+            assert_eq!(credential(kind, "read").check_scope(WRITE), Err(Refusal::LacksScope(WRITE)));
+            assert_eq!(credential(kind, "read").check_covers(Scopes::parse("projects:read")), Ok(()));
+            assert_eq!(
+                credential(kind, "read").check_covers(Scopes::parse("read write")),
+                Err(Refusal::LacksScope(WRITE))
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_session_is_signed_in_cl_01() {
+        let id = Uuid::from_u128(2).into();
+        assert_eq!(credential(Kind::Session(id), "").session(), Ok(id));
+        assert_eq!(credential(Kind::CliToken(Uuid::from_u128(3).into()), "read").session(), Err(NotSignedIn));
     }
 }

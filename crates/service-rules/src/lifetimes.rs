@@ -30,6 +30,9 @@ pub const REFRESH_REPEAT: i64 = 60;
 
 pub const OTP: i64 = 600;
 
+/// A mail that warns somebody is still worth reading after so long.
+pub const WARNING: i64 = 3 * DAY;
+
 /// By how much two clocks may differ before a token is refused for its times.
 pub const CLOCK_SKEW: i64 = 30;
 

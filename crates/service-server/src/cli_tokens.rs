@@ -10,29 +10,18 @@ use std::{
     time::Duration,
 };
 
-use aws_lc_rs::digest;
 use quick_cache::sync::Cache;
 use service_api::ids::CliTokenId;
 use service_rules::{Timestamp, credential::Credential};
 use tokio::time::Instant;
 
-use crate::store::cli_tokens::Use;
+use crate::{digest::Digest, store::cli_tokens::Use};
 
 const REMEMBERED: usize = 32_768;
 /// In seconds: far shorter than revocations are remembered.
 pub const REMEMBERED_FOR: i64 = 300;
 /// More tokens in use between two writes than this: the latest uses of the rest are not noted.
 const NOTED: usize = 100_000;
-
-/// SHA-256 of a whole token: what the database keeps, and what it is remembered by.
-pub type Digest = [u8; 32];
-
-#[must_use]
-pub fn digest_of(text: &str) -> Digest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
-    bytes
-}
 
 /// A token that was found alive.
 pub struct Known {

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod cursor;
 pub mod database;
+pub mod digest;
 pub mod failure;
 pub mod flows;
 pub mod housekeeping;

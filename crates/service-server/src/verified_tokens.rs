@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use quick_cache::sync::Cache;
 use service_rules::{bearer::Claims, credential::Credential};
+
+use crate::digest::{Digest, sha256};
 
 const REMEMBERED: usize = 32_768;
 
@@ -18,7 +19,7 @@ pub struct Verified {
 }
 
 /// Tokens by the SHA-256 of their whole text, the least used forgotten first.
-pub struct VerifiedTokens(Cache<[u8; 32], Arc<Verified>>);
+pub struct VerifiedTokens(Cache<Digest, Arc<Verified>>);
 
 impl Default for VerifiedTokens {
     fn default() -> Self {
@@ -29,16 +30,10 @@ impl Default for VerifiedTokens {
 impl VerifiedTokens {
     #[must_use]
     pub fn get(&self, token: &str) -> Option<Arc<Verified>> {
-        self.0.get(&digest(token))
+        self.0.get(&sha256(token))
     }
 
     pub fn insert(&self, token: &str, verified: Arc<Verified>) {
-        self.0.insert(digest(token), verified);
+        self.0.insert(sha256(token), verified);
     }
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    bytes
 }

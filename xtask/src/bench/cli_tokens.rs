@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use service_api::ids::{CliTokenId, Id as _, UserId};
-use service_server::{cli_tokens::digest_of, mint};
+use service_server::{digest::sha256, mint};
 use service_testkit::load;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -91,7 +91,7 @@ async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenI
         });
         let made = made.collect::<Result<Vec<_>>>()?;
         let ids: Vec<_> = made.iter().map(|(id, _)| id.uuid()).collect();
-        let digests: Vec<_> = made.iter().map(|(_, text)| digest_of(text).to_vec()).collect();
+        let digests: Vec<_> = made.iter().map(|(_, text)| sha256(text).to_vec()).collect();
         let insert =
             "insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
                       select id, $3, 'service-cli', 'Token', digest, '…0000', 'read', now(), now() + interval '90 days'

@@ -8,7 +8,11 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use service_api::token::{Cli, CliToken, TokenKind as _};
+use service_api::{
+    errors::Reason,
+    ids::CliTokenId,
+    token::{Cli, CliToken, TokenKind as _},
+};
 use service_rules::{
     Timestamp,
     bearer::{self, Claims, Refusal, UnverifiedJwt},
@@ -20,9 +24,10 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     app::App,
-    cli_tokens::{Digest, REMEMBERED_FOR, digest_of},
+    cli_tokens::REMEMBERED_FOR,
+    digest::sha256,
     failure::Failure,
-    store,
+    store::{self, cli_tokens::StoredCliToken},
     verified_tokens::Verified,
 };
 
@@ -35,12 +40,17 @@ pub async fn authenticate(app: &App, token: &str, from: IpAddr) -> Result<Arc<Cr
         return Ok(credential);
     }
     let verified = genuine(app, token).await?;
+    judge(app, &verified, &app.audience, now)?;
+    Ok(verified.credential.clone())
+}
+
+/// Whether an access token that is genuine opens an audience now.
+pub fn judge(app: &App, verified: &Verified, audience: &str, now: Timestamp) -> Result<(), Failure<Refusal>> {
     app.revocations.judge(&verified.claims, &verified.key_id)?;
     if !app.signing_keys.accept(&verified.key_id, now)? {
         return Err(Failure::Refused(Refusal::Invalid));
     }
-    bearer::judge(&verified.claims, &app.config.base_url, &app.audience, now).map_err(Failure::Refused)?;
-    Ok(verified.credential.clone())
+    bearer::judge(&verified.claims, &app.config.base_url, audience, now).map_err(Failure::Refused)
 }
 
 /// The claims of an access token that one of our keys signed, whatever has become of it since.
@@ -74,16 +84,23 @@ async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal
 
 /// Who a token for automation speaks for, asked of the database.
 pub async fn live_cli_token(app: &App, token: &CliToken, now: Timestamp) -> Result<Arc<Credential>, Failure<Refusal>> {
-    look_up(app, token, digest_of(token.expose()), now).await.map(|(_, credential)| credential)
+    look_up(app, token, now).await.map(|(_, credential)| credential)
 }
 
-type Found = (service_api::ids::CliTokenId, Arc<Credential>);
+/// The row of a token for automation, if the secret is its own; whatever has become of it since.
+pub async fn genuine_cli_token(app: &App, token: &CliToken) -> anyhow::Result<Option<StoredCliToken>> {
+    let Some(id) = token.id() else { return Ok(None) };
+    let db = app.database.connect().await?;
+    let stored = store::cli_tokens::find(&db, id).await?;
+    Ok(stored.filter(|stored| stored.digest.ct_eq(&sha256(token.expose())).into()))
+}
+
+type Found = (CliTokenId, Arc<Credential>);
 
 async fn cli_token(app: &App, text: &str, now: Timestamp) -> Result<Found, Failure<Refusal>> {
     // A wrong checksum costs no query.
     let token = CliToken::parse(text).ok_or(Failure::Refused(Refusal::Invalid))?;
-    let digest = digest_of(text);
-    if let Some(known) = app.cli_tokens.get(&digest) {
+    if let Some(known) = app.cli_tokens.get(&sha256(text)) {
         let workspace = known.credential.reach.workspace();
         let unchanged =
             app.revocations.is_unchanged(known.id, known.credential.user_id, workspace, known.looked_up_at)?;
@@ -92,27 +109,24 @@ async fn cli_token(app: &App, text: &str, now: Timestamp) -> Result<Found, Failu
         let over = app.revocations.epoch()?.is_some_and(|epoch| known.credential.created_at < epoch);
         if unchanged && recent && !over {
             if known.credential.expires_at <= now {
-                return Err(Failure::Refused(Refusal::Ended(service_api::errors::Reason::Expired)));
+                return Err(Failure::Refused(Refusal::Ended(Reason::Expired)));
             }
             return Ok((known.id, known.credential.clone()));
         }
     }
-    look_up(app, &token, digest, now).await
+    look_up(app, &token, now).await
 }
 
 /// Asks the database, which is right about everything but what happens next.
-async fn look_up(app: &App, token: &CliToken, digest: Digest, now: Timestamp) -> Result<Found, Failure<Refusal>> {
-    let refuse = |refusal| Failure::Refused(refusal);
+async fn look_up(app: &App, token: &CliToken, now: Timestamp) -> Result<Found, Failure<Refusal>> {
     let epoch = app.revocations.epoch()?;
-    let id = token.id().ok_or(refuse(Refusal::Invalid))?;
-    let db = app.database.connect().await?;
-    let stored = store::cli_tokens::find(&db, id).await?;
-    let stored = stored.filter(|stored| stored.digest.ct_eq(&digest).into()).ok_or(refuse(Refusal::Invalid))?;
+    let stored = genuine_cli_token(app, token).await?.ok_or(Failure::Refused(Refusal::Invalid))?;
+    let id = stored.id;
     let mut found = stored.found;
     if epoch.is_some_and(|epoch| found.created_at < epoch) {
-        found.ended = found.ended.or(Some(service_api::errors::Reason::RevokedByAdmin));
+        found.ended = found.ended.or(Some(Reason::RevokedByAdmin));
     }
-    cli_tokens::judge(&found, now).map_err(|reason| refuse(Refusal::Ended(reason)))?;
+    cli_tokens::judge(&found, now).map_err(|reason| Failure::Refused(Refusal::Ended(reason)))?;
     let credential = Arc::new(Credential {
         kind: Kind::CliToken(id),
         user_id: stored.user_id,
@@ -122,6 +136,6 @@ async fn look_up(app: &App, token: &CliToken, digest: Digest, now: Timestamp) ->
         created_at: found.created_at,
         expires_at: found.expires_at,
     });
-    app.cli_tokens.insert(digest, id, credential.clone(), now.as_second());
+    app.cli_tokens.insert(sha256(token.expose()), id, credential.clone(), now.as_second());
     Ok((id, credential))
 }

@@ -19,16 +19,15 @@ use service_rules::{
     revocation::Subject,
     scopes,
     signing::later,
-    space::Requested,
 };
 
 use crate::{
     app::App,
-    cli_tokens::digest_of,
-    cursor,
+    cursor::{Foreign, List},
     database::Connection,
+    digest::sha256,
     failure::Failure,
-    flows::{Asker, end_access::EndingTransaction, maker::Maker, projects::ForeignCursor},
+    flows::{Asker, end_access::EndingTransaction, maker::Maker},
     letters::Letter,
     mint,
     store::{
@@ -36,9 +35,6 @@ use crate::{
         cli_tokens::{Listed, NewCliToken, StoredCliToken},
     },
 };
-
-/// The mail about a new token is still worth reading after so long.
-const MAIL_WORTH: i64 = 3 * 86_400;
 
 #[derive(Debug)]
 pub enum Refusal {
@@ -79,15 +75,7 @@ pub async fn create(
     let name = cli_tokens::check_name(request.name.as_deref()).map_err(invalid)?;
     let asked = request.scopes.as_ref().map(|words| words.join(" "));
     let scopes = scopes::grant(asked.as_deref()).map_err(|_| Failure::Refused(Refusal::Scope))?;
-    let requested = Requested::parse(request.workspace_id.as_deref()).ok_or_else(|| {
-        let message = "is neither a workspace's id nor personal".into();
-        invalid(Invalid { field: "workspaceId", message })
-    })?;
-    let workspace_id = match requested {
-        Requested::Nothing => maker.credential.reach.workspace(),
-        Requested::Personal => None,
-        Requested::Workspace(id) => Some(id),
-    };
+    let workspace_id = maker.workspace(request.workspace_id.as_deref()).map_err(invalid)?;
     let db = app.database.begin().await?;
     let ends_at = hold(maker, &db).await?;
     let expires_at = cli_tokens::choose_end(request.expires_in_days, ends_at, now).map_err(invalid)?;
@@ -112,9 +100,8 @@ impl Maker<'_> {
         wanted: &Wanted<'_>,
         now: Timestamp,
     ) -> Result<CreatedCliToken, Failure<Refusal>> {
-        if let Some(beyond) = self.credential.scopes.first_beyond(wanted.scopes) {
-            return Err(Failure::Refused(Refusal::Bearer(bearer::Refusal::LacksScope(beyond))));
-        }
+        let refuse = |refusal| Failure::Refused(Refusal::Bearer(refusal));
+        self.credential.check_covers(wanted.scopes).map_err(refuse)?;
         let user_id = self.credential.user_id;
         if let Some(workspace_id) = wanted.workspace_id
             && store::memberships::find_role(db, user_id, workspace_id).await?.is_none()
@@ -133,7 +120,7 @@ impl Maker<'_> {
             user_id,
             client_id: &self.credential.client_id,
             name: &wanted.name,
-            digest: digest_of(secret.expose()),
+            digest: sha256(secret.expose()),
             hint: &secret.hint(),
             scopes: wanted.scopes,
             workspace_id: wanted.workspace_id,
@@ -172,7 +159,7 @@ impl Maker<'_> {
             made_from: self.asker.address.to_string(),
             expires_at: new.expires_at,
         };
-        letter.post(&app.vault, db, now, later(now, MAIL_WORTH)).await
+        letter.post(&app.vault, db, now, later(now, lifetimes::WARNING)).await
     }
 
     async fn record(&self, db: &Connection, event: &'static str, id: CliTokenId, now: Timestamp) -> anyhow::Result<()> {
@@ -231,10 +218,8 @@ pub async fn revoke(app: &App, asker: &Asker, caller: &Credential, id: &str) -> 
     let itself = matches!(caller.kind, Kind::CliToken(own) if own.to_string() == id);
     if !itself {
         caller.session().map_err(|_| Failure::Refused(Refusal::NotSignedIn))?;
-        let needed = Scope::of(Action::Write, Resource::Tokens);
-        if !caller.scopes.allow(needed) {
-            return Err(Failure::Refused(Refusal::Bearer(bearer::Refusal::LacksScope(needed))));
-        }
+        let needed = caller.check_scope(Scope::of(Action::Write, Resource::Tokens));
+        needed.map_err(|refusal| Failure::Refused(Refusal::Bearer(refusal)))?;
     }
     let mut transaction = EndingTransaction::begin(app, now).await?;
     let token = find_own(transaction.db(), caller, id).await?;
@@ -261,26 +246,14 @@ pub async fn list(
     status: StatusFilter,
     limit: u16,
     cursor: Option<&str>,
-) -> Result<Page<ListedCliToken>, Failure<ForeignCursor>> {
+) -> Result<Page<ListedCliToken>, Failure<Foreign>> {
     let now = app.clock.now();
     let owner = caller.user_id.to_string();
-    let list: &[&[u8]] = &[b"cli tokens", owner.as_bytes()];
-    let before = match cursor {
-        Some(text) => Some(cursor::read(&app.vault, list, text).ok_or(Failure::Refused(ForeignCursor))?),
-        None => None,
-    };
-    let listed = Listed {
-        now,
-        dead_since: later(now, -lifetimes::CLI_TOKEN_LISTED),
-        status,
-        before: before.map(CliTokenId::from),
-        // One more than is shown tells whether there is a next page.
-        limit: i64::from(limit) + 1,
-    };
+    let list = List { vault: &app.vault, of: &[b"cli tokens", owner.as_bytes()], limit };
+    let before = list.behind(cursor).map_err(Failure::Refused)?.map(CliTokenId::from);
+    let dead_since = later(now, -lifetimes::CLI_TOKEN_LISTED);
+    let listed = Listed { now, dead_since, status, before, limit: list.rows() };
     let db = app.database.connect().await?;
-    let mut data = store::cli_tokens::list_by_user(&db, caller.user_id, &listed).await?;
-    let more = data.len() > usize::from(limit);
-    data.truncate(limit.into());
-    let next_cursor = data.last().filter(|_| more).map(|token| cursor::write(&app.vault, list, token.id.uuid()));
-    Ok(Page { data, next_cursor })
+    let data = store::cli_tokens::list_by_user(&db, caller.user_id, &listed).await?;
+    Ok(list.page(data, |token| token.id.uuid()))
 }

@@ -1,10 +1,9 @@
 //! Clients that prove themselves, and making one.
 
-use aws_lc_rs::digest::{SHA256, digest};
 use service_api::token::{Client, ClientSecret, Token};
 use service_rules::clients::SecretDigest;
 
-use crate::{app::App, mint, store};
+use crate::{app::App, digest::sha256, mint, store};
 
 /// Who a request says its client is, and by what it proves it.
 pub struct PresentedClient {
@@ -34,10 +33,4 @@ pub async fn create_introspecting(app: &App, name: &str) -> anyhow::Result<NewCl
     let db = app.database.connect().await?;
     store::clients::insert_introspecting(&db, &client.id, name, &sha256(client.secret.expose()), now).await?;
     Ok(client)
-}
-
-fn sha256(text: &str) -> SecretDigest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
-    bytes
 }

@@ -116,7 +116,7 @@ pub fn pair<K: TokenKind>(
         workspace: access.workspace_id,
         nbf: None,
     };
-    // Half a minute after everybody, or this user, was signed out, a token would be dead before it is used.
+    // Half a minute after everything was ended, or this user was disabled, a token would be dead before it is used.
     match app.revocations.judge(&claims, &app.signing_keys.signer(now)?) {
         Ok(()) => {}
         Err(Failure::Broken(broken)) => return Err(broken),

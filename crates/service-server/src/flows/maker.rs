@@ -1,7 +1,7 @@
 //! Whoever makes a credential for something else: somebody who signed in, by their session.
 
-use service_api::ids::GrantId;
-use service_rules::{Timestamp, credential::Credential};
+use service_api::ids::{GrantId, WorkspaceId};
+use service_rules::{Timestamp, cli_tokens::Invalid, credential::Credential, space::Requested};
 
 use crate::{
     database::{Connection, Error},
@@ -16,6 +16,19 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// The space that something new is for: the one asked for, else that of the maker's own token.
+    pub fn workspace(&self, asked: Option<&str>) -> Result<Option<WorkspaceId>, Invalid> {
+        match Requested::parse(asked) {
+            Some(Requested::Nothing) => Ok(self.credential.reach.workspace()),
+            Some(Requested::Personal) => Ok(None),
+            Some(Requested::Workspace(id)) => Ok(Some(id)),
+            None => {
+                let message = "is neither a workspace's id nor personal".into();
+                Err(Invalid { field: "workspaceId", message })
+            }
+        }
+    }
+
     /// Holds user and session as they are until the transaction ends; when the session ends. `None`: one of them is over
     /// since the token was judged, which the token is told with its next request.
     pub async fn hold(&self, db: &Connection) -> Result<Option<Timestamp>, Error> {

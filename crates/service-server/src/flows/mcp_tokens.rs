@@ -8,7 +8,7 @@ use service_api::{
     oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB, TokenRequest},
     token::{McpRefresh, PresentedToken},
 };
-use service_rules::{bearer, lifetimes, scopes, signing::later, space::Requested};
+use service_rules::{bearer, cli_tokens::Invalid, lifetimes, scopes, signing::later};
 
 use crate::{
     app::App,
@@ -23,32 +23,29 @@ use crate::{
     store,
 };
 
+/// Our own clients that people sign in with.
+const MAKERS: [&str; 2] = [SERVICE_WEB, SERVICE_CLI];
+
 #[derive(Debug)]
 pub enum Refusal {
     /// The maker is not one of our own clients.
     NotOurs,
     Scope,
     Bearer(bearer::Refusal),
-    WorkspaceId,
+    Invalid(Invalid),
     Workspace,
 }
 
 pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> Result<McpTokens, Failure<Refusal>> {
     let now = app.clock.now();
     let refuse = |refusal| Failure::Refused(refusal);
-    if ![SERVICE_WEB, SERVICE_CLI].contains(&maker.credential.client_id.as_str()) {
+    if !MAKERS.contains(&maker.credential.client_id.as_str()) {
         return Err(refuse(Refusal::NotOurs));
     }
     let asked = scopes::grant(request.scope.as_deref()).map_err(|_| refuse(Refusal::Scope))?;
-    if let Some(beyond) = maker.credential.scopes.first_beyond(asked) {
-        return Err(refuse(Refusal::Bearer(bearer::Refusal::LacksScope(beyond))));
-    }
-    let workspace_id = match Requested::parse(request.workspace_id.as_deref()) {
-        None => return Err(refuse(Refusal::WorkspaceId)),
-        Some(Requested::Nothing) => maker.credential.reach.workspace(),
-        Some(Requested::Personal) => None,
-        Some(Requested::Workspace(id)) => Some(id),
-    };
+    maker.credential.check_covers(asked).map_err(|refusal| refuse(Refusal::Bearer(refusal)))?;
+    let workspace_id = maker.workspace(request.workspace_id.as_deref());
+    let workspace_id = workspace_id.map_err(|invalid| refuse(Refusal::Invalid(invalid)))?;
     let db = app.database.begin().await?;
     let user_id = maker.credential.user_id;
     let ends_at = maker.hold(&db).await?.ok_or(refuse(Refusal::Bearer(bearer::Refusal::Invalid)))?;
@@ -76,15 +73,9 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
 pub async fn bearer(app: &App, token: &str) -> Result<Bearer, Failure<bearer::Refusal>> {
     let now = app.clock.now();
     let verified = authenticate::genuine(app, token).await?;
-    app.revocations.judge(&verified.claims, &verified.key_id)?;
-    if !app.signing_keys.accept(&verified.key_id, now)? {
-        return Err(Failure::Refused(bearer::Refusal::Invalid));
-    }
     let own = verified.claims.aud == app.mcp_audience;
-    let audience = if own { &app.mcp_audience } else { &app.audience };
-    bearer::judge(&verified.claims, &app.config.base_url, audience, now).map_err(Failure::Refused)?;
-    let first_party = [SERVICE_WEB, SERVICE_CLI].contains(&verified.claims.client_id.as_str());
-    match (own, first_party) {
+    authenticate::judge(app, &verified, if own { &app.mcp_audience } else { &app.audience }, now)?;
+    match (own, MAKERS.contains(&verified.claims.client_id.as_str())) {
         (true, _) => Ok(Bearer::Session(verified.claims.grant)),
         (false, true) => Ok(Bearer::User(verified.claims.sub)),
         (false, false) => Err(Failure::Refused(bearer::Refusal::Invalid)),

@@ -45,8 +45,6 @@ use crate::{
 
 /// Whoever loses a race finds the grant moved on; losing so many in a row does not happen.
 const TRIES: usize = 8;
-/// The mail about a replay is still worth reading after so long.
-const MAIL_WORTH: i64 = 3 * 86_400;
 
 #[derive(Debug)]
 pub enum Refusal {
@@ -263,7 +261,7 @@ impl Replay<'_> {
             ended_at: now,
             presented_from: asker.address.to_string(),
         };
-        letter.post(&app.vault, transaction.db(), now, later(now, MAIL_WORTH)).await?;
+        letter.post(&app.vault, transaction.db(), now, later(now, lifetimes::WARNING)).await?;
         transaction.commit().await?;
         app.mail_waiting.notify_one();
         Ok(true)

@@ -16,11 +16,8 @@ use service_rules::{
     rotation::{self, Presented, Verdict},
 };
 
-use subtle::ConstantTimeEq as _;
-
 use crate::{
     app::App,
-    cli_tokens::digest_of,
     failure::Failure,
     flows::{
         Asker, authenticate,
@@ -91,20 +88,15 @@ async fn revoke_cli_token(
     token: &CliToken,
     now: Timestamp,
 ) -> Result<(), Failure<Refusal>> {
-    let Some(id) = token.id() else { return Ok(()) };
-    let db = app.database.connect().await?;
-    let stored = store::cli_tokens::find(&db, id).await?;
-    let genuine = stored.filter(|stored| stored.digest.ct_eq(&digest_of(token.expose())).into());
-    let Some(stored) = genuine else { return Ok(()) };
-    drop(db);
+    let Some(stored) = authenticate::genuine_cli_token(app, token).await? else { return Ok(()) };
     if stored.client_id != client_id {
         return Err(Failure::Refused(Refusal::OtherClient));
     }
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    if transaction.end_cli_token(id, Reason::RevokedByUser).await? {
+    if transaction.end_cli_token(stored.id, Reason::RevokedByUser).await? {
         let mut event = asker.event("cli_token.revoked", now, json!({ "itself": true }))?;
         event.user_id = Some(stored.user_id);
-        event.subject = Some(id.to_string());
+        event.subject = Some(stored.id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
     }
     Ok(transaction.commit().await?)

@@ -10,9 +10,9 @@ use service_api::{
 
 use crate::{
     app::App,
-    cursor,
+    cursor::{Foreign, List},
     failure::Failure,
-    flows::{Asker, end_access::EndingTransaction, projects::ForeignCursor, refresh},
+    flows::{Asker, end_access::EndingTransaction, refresh},
     store::{
         self,
         grants::{Listed, Which},
@@ -35,30 +35,18 @@ pub async fn list(
     caller: &SignedIn,
     limit: u16,
     cursor: Option<&str>,
-) -> Result<Page<Session>, Failure<ForeignCursor>> {
+) -> Result<Page<Session>, Failure<Foreign>> {
     let now = app.clock.now();
     let owner = caller.user_id.to_string();
-    let list: &[&[u8]] = &[b"sessions", owner.as_bytes()];
-    let before = match cursor {
-        Some(text) => Some(cursor::read(&app.vault, list, text).ok_or(Failure::Refused(ForeignCursor))?),
-        None => None,
-    };
-    let listed = Listed {
-        now,
-        used_after: refresh::idle_since(now),
-        before: before.map(GrantId::from),
-        // One more than is shown tells whether there is a next page.
-        limit: i64::from(limit) + 1,
-    };
+    let list = List { vault: &app.vault, of: &[b"sessions", owner.as_bytes()], limit };
+    let before = list.behind(cursor).map_err(Failure::Refused)?.map(GrantId::from);
+    let listed = Listed { now, used_after: refresh::idle_since(now), before, limit: list.rows() };
     let db = app.database.connect().await?;
     let mut data = store::grants::list_by_user(&db, caller.user_id, &listed).await?;
-    let more = data.len() > usize::from(limit);
-    data.truncate(limit.into());
     for session in &mut data {
         session.current = session.id == caller.session;
     }
-    let next_cursor = data.last().filter(|_| more).map(|session| cursor::write(&app.vault, list, session.id.uuid()));
-    Ok(Page { data, next_cursor })
+    Ok(list.page(data, |session| session.id.uuid()))
 }
 
 /// Ends one session of the caller; ending it again changes nothing.

@@ -10,15 +10,13 @@ use service_api::{
     leaks::{Leaked, MOST_REPORTED},
     token::{CliToken, PresentedToken},
 };
-use service_rules::{Timestamp, cli_tokens::Invalid, limits::Limited, signing::later};
-use subtle::ConstantTimeEq as _;
+use service_rules::{Timestamp, cli_tokens::Invalid, lifetimes, limits::Limited, signing::later};
 
 use crate::{
     app::App,
-    cli_tokens::digest_of,
     failure::Failure,
     flows::{
-        Asker,
+        Asker, authenticate,
         end_access::EndingTransaction,
         limit::{Limit, network_of},
         revoke,
@@ -26,9 +24,6 @@ use crate::{
     letters::{self, Letter},
     store,
 };
-
-/// The mail about a leak is still worth reading after so long.
-const MAIL_WORTH: i64 = 3 * 86_400;
 
 #[derive(Debug)]
 pub enum Refusal {
@@ -72,20 +67,15 @@ struct Reporting<'a> {
 
 impl Reporting<'_> {
     async fn end_cli_token(&self, token: &CliToken) -> anyhow::Result<()> {
-        let Some(id) = token.id() else { return Ok(()) };
         // What is not ours costs one read, and nothing else.
-        let db = self.app.database.connect().await?;
-        let stored = store::cli_tokens::find(&db, id).await?;
-        let genuine = stored.filter(|stored| stored.digest.ct_eq(&digest_of(token.expose())).into());
-        let Some(stored) = genuine else { return Ok(()) };
-        drop(db);
+        let Some(stored) = authenticate::genuine_cli_token(self.app, token).await? else { return Ok(()) };
         let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
-        if transaction.end_cli_token(id, Reason::Leaked).await? {
+        if transaction.end_cli_token(stored.id, Reason::Leaked).await? {
             let user = store::users::find(transaction.db(), stored.user_id).await?;
             let to = user.ok_or_else(|| anyhow::anyhow!("a token speaks for a user who does not exist"))?.email;
             let mut event = self.asker.event("token.leaked", self.now, json!({ "kind": "cli_token" }))?;
             event.user_id = Some(stored.user_id);
-            event.subject = Some(id.to_string());
+            event.subject = Some(stored.id.to_string());
             store::audit_events::insert(transaction.db(), &event).await?;
             let what = format!("the token {} ({})", stored.name, token.hint());
             self.tell(&transaction, to, what).await?;
@@ -116,6 +106,6 @@ impl Reporting<'_> {
 
     async fn tell(&self, transaction: &EndingTransaction<'_>, to: String, what: String) -> anyhow::Result<()> {
         let letter = Letter::TokenLeaked { to, what, ended_at: self.now };
-        letter.post(&self.app.vault, transaction.db(), self.now, later(self.now, MAIL_WORTH)).await
+        letter.post(&self.app.vault, transaction.db(), self.now, later(self.now, lifetimes::WARNING)).await
     }
 }

@@ -102,7 +102,7 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let credential = known(parts, app).await?;
-        check_scope(&credential, S::SCOPE, app)?;
+        credential.check_scope(S::SCOPE).map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))?;
         Ok(Self { credential, needed: PhantomData })
     }
 }
@@ -113,7 +113,7 @@ impl<S: Needs> FromRequestParts<App> for SignedIn<S> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let credential = known(parts, app).await?;
         let session = credential.session()?;
-        check_scope(&credential, S::SCOPE, app)?;
+        credential.check_scope(S::SCOPE).map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))?;
         Ok(Self { session, caller: Caller { credential, needed: PhantomData } })
     }
 }
@@ -126,10 +126,15 @@ impl FromRequestParts<App> for AnyCaller {
     }
 }
 
-async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
-    let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
+/// The one bearer token of a request.
+fn sent<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, ApiError> {
     let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
-    let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
+    let token = bearer::token_in(headers).and_then(|token| token.ok_or(Refusal::Missing));
+    token.map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))
+}
+
+async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
+    let token = sent(parts, app)?;
     let asker = parts.extensions.get::<Asker>().ok_or_else(|| anyhow::anyhow!("the edge was not passed"))?;
     match authenticate::authenticate(app, token, asker.address).await {
         Ok(credential) => {
@@ -138,16 +143,9 @@ async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
             }
             Ok(credential)
         }
-        Err(Failure::Refused(refusal)) => Err(refuse(refusal)),
+        Err(Failure::Refused(refusal)) => Err(refusals::bearer(refusal, &app.config.base_url)),
         Err(Failure::Broken(broken)) => Err(broken.into()),
     }
-}
-
-fn check_scope(credential: &Credential, needed: Scope, app: &App) -> Result<(), ApiError> {
-    if credential.scopes.allow(needed) {
-        return Ok(());
-    }
-    Err(refusals::bearer(Refusal::LacksScope(needed), &app.config.base_url))
 }
 
 /// Whoever may refresh an MCP pair, as far as the bearer token says.
@@ -157,12 +155,9 @@ impl FromRequestParts<App> for McpBearer {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let refuse = |refusal| refusals::bearer(refusal, &app.config.base_url);
-        let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
-        let token = bearer::token_in(headers).map_err(refuse)?.ok_or_else(|| refuse(Refusal::Missing))?;
-        match mcp_tokens::bearer(app, token).await {
+        match mcp_tokens::bearer(app, sent(parts, app)?).await {
             Ok(bearer) => Ok(Self(bearer)),
-            Err(Failure::Refused(refusal)) => Err(refuse(refusal)),
+            Err(Failure::Refused(refusal)) => Err(refusals::bearer(refusal, &app.config.base_url)),
             Err(Failure::Broken(broken)) => Err(broken.into()),
         }
     }

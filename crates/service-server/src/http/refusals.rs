@@ -5,6 +5,7 @@ use service_api::errors::{ErrorCode::*, Reason};
 use service_rules::{bearer, cli_tokens::Invalid, clients, credential::NotSignedIn, limits::Limited, otp, space};
 
 use crate::{
+    cursor,
     failure::Failure,
     flows,
     http::error::{ApiError, error},
@@ -38,7 +39,10 @@ pub fn bearer(refusal: bearer::Refusal, base_url: &str) -> ApiError {
             challenge(error(401, InvalidToken, text), &invalid).because("expired")
         }
         bearer::Refusal::Ended(reason) => {
-            let text = "The access token was ended before its time; sign in again.";
+            let text = match reason {
+                Reason::Expired => "The token has expired; make a new one, or sign in again.",
+                _ => "The token was ended before its time; make a new one, or sign in again.",
+            };
             challenge(error(401, InvalidToken, text), &invalid).because(reason.as_str())
         }
         bearer::Refusal::LacksScope(needed) => {
@@ -74,6 +78,10 @@ impl From<Limited> for ApiError {
             .with(HeaderName::from_static("ratelimit-policy"), format!("\"{policy}\";q={quota};w={window_seconds}"))
             .with(HeaderName::from_static("ratelimit"), format!("\"{policy}\";r=0;t={retry_after}"))
     }
+}
+
+fn no_such_scope() -> ApiError {
+    error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
 }
 
 fn not_an_address() -> ApiError {
@@ -128,9 +136,7 @@ impl From<flows::exchange_otp::Refusal> for ApiError {
         match refusal {
             Refusal::Client(refusal) => refusal.into(),
             Refusal::Unusable(what) => unusable(what),
-            Refusal::Scope => {
-                error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
-            }
+            Refusal::Scope => no_such_scope(),
             Refusal::Target => error(400, InvalidTarget, "This resource is not served here; leave it out."),
             Refusal::Workspace => {
                 let text = "There is no such workspace, or you are not in it; the code still works without it.";
@@ -144,8 +150,8 @@ impl From<flows::exchange_otp::Refusal> for ApiError {
     }
 }
 
-impl From<flows::projects::ForeignCursor> for ApiError {
-    fn from(_: flows::projects::ForeignCursor) -> Self {
+impl From<cursor::Foreign> for ApiError {
+    fn from(_: cursor::Foreign) -> Self {
         error(400, InvalidRequest, "The cursor is not one that this list gave out; begin again without it.")
     }
 }
@@ -166,9 +172,7 @@ pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) 
     };
     match refusal {
         Refusal::Invalid(invalid) => invalid.into(),
-        Refusal::Scope => {
-            error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
-        }
+        Refusal::Scope => no_such_scope(),
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
         Refusal::Workspace => space::Refusal::NotFound.into(),
         Refusal::TooMany => error(409, Conflict, "You have 100 live tokens; revoke one that you do not use first."),
@@ -196,15 +200,9 @@ pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) 
             let text = "Only the platform's own clients get this pair; others connect by OAuth discovery.";
             error(403, Forbidden, text)
         }
-        Refusal::Scope => {
-            error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
-        }
+        Refusal::Scope => no_such_scope(),
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
-        Refusal::WorkspaceId => {
-            let message = "is neither a workspace's id nor personal";
-            error(422, ValidationFailed, format!("The field workspaceId {message}."))
-                .with_fields("workspaceId", message)
-        }
+        Refusal::Invalid(invalid) => invalid.into(),
         Refusal::Workspace => space::Refusal::NotFound.into(),
     }
 }
@@ -234,7 +232,8 @@ fn dead_session(reason: Option<Reason>) -> ApiError {
             "An old refresh token came back, so the session was ended to protect its user; sign in again."
         }
         Some(Reason::RevokedByUser) => "The session was signed out; sign in again.",
-        Some(Reason::RevokedByAdmin | Reason::Leaked) => "The session was ended by an operator; sign in again.",
+        Some(Reason::RevokedByAdmin) => "The session was ended by an operator; sign in again.",
+        Some(Reason::Leaked) => "A token of the session was reported as leaked, so it was ended; sign in again.",
         Some(Reason::WorkspaceRemoved) => "The session is for a workspace that you are no longer in; sign in again.",
         Some(Reason::UserDisabled) => "The account is disabled; ask its operator.",
     };
