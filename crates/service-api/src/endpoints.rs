@@ -41,7 +41,9 @@ pub enum Access {
     Client,
     /// A bearer token that carries this scope.
     Bearer(Scope),
-    /// The same, of somebody who signed in: a token for automation does not do.
+    /// The same; in a workspace, only of an owner.
+    Owner(Scope),
+    /// A bearer token with this scope of somebody who signed in: a token for automation does not do.
     SignedIn(Scope),
     /// An access token of the MCP pair that is refreshed, or of its user in one of our own clients.
     McpPair,
@@ -82,6 +84,14 @@ pub const LIST_PROJECTS: Endpoint = Endpoint {
     access: Access::Bearer(Scope::of(Action::Read, Resource::Projects)),
     body: Body::None,
     query: &["workspaceId", "limit", "cursor"],
+};
+
+pub const LIST_AUDIT_EVENTS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/audit-events",
+    access: Access::Owner(Scope::of(Action::Read, Resource::Audit)),
+    body: Body::None,
+    query: &["workspaceId", "event", "userId", "since", "until", "limit", "cursor"],
 };
 
 pub const LIST_SESSIONS: Endpoint = Endpoint {
@@ -160,6 +170,7 @@ pub const ALL: &[&Endpoint] = &[
     &JWKS,
     &WHOAMI,
     &LIST_PROJECTS,
+    &LIST_AUDIT_EVENTS,
     &LIST_SESSIONS,
     &END_SESSION,
     &END_OTHER_SESSIONS,

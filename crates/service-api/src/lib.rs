@@ -3,6 +3,7 @@
 //! Every path, request, response, error code, scope, id and secret that crosses the wire is named here, once.
 //! The server implements this crate and the client calls it, so neither can drift from the other.
 
+pub mod audit_events;
 pub mod base62;
 pub mod cli_tokens;
 pub mod endpoints;

@@ -79,12 +79,30 @@ pub fn choose(requested: Requested, reach: Reach) -> Result<(Place, Because), Re
     }
 }
 
+/// What a request wants to do in a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    Read,
+    Write,
+    /// What is up to the owners, be it reading or writing.
+    Own,
+}
+
 /// What a caller with this role, if any, may do in a workspace.
-pub fn judge(role: Option<Role>, action: Action) -> Result<Role, Refusal> {
-    match (role, action) {
+pub fn judge(role: Option<Role>, right: Right) -> Result<Role, Refusal> {
+    match (role, right) {
         (None, _) => Err(Refusal::NotFound),
-        (Some(Role::Viewer), Action::Write) => Err(Refusal::Forbidden),
+        (Some(Role::Viewer), Right::Write) | (Some(Role::Viewer | Role::Member), Right::Own) => Err(Refusal::Forbidden),
         (Some(role), _) => Ok(role),
+    }
+}
+
+impl From<Action> for Right {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Read => Self::Read,
+            Action::Write => Self::Write,
+        }
     }
 }
 
@@ -138,13 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn strangers_find_nothing_and_viewers_only_read() {
-        for action in [Action::Read, Action::Write] {
-            assert_eq!(judge(None, action), Err(Refusal::NotFound));
-            assert_eq!(judge(Some(Role::Owner), action), Ok(Role::Owner));
-            assert_eq!(judge(Some(Role::Member), action), Ok(Role::Member));
+    fn strangers_find_nothing_viewers_only_read_and_owners_own() {
+        for right in [Right::Read, Right::Write, Right::Own] {
+            assert_eq!(judge(None, right), Err(Refusal::NotFound));
+            assert_eq!(judge(Some(Role::Owner), right), Ok(Role::Owner));
         }
-        assert_eq!(judge(Some(Role::Viewer), Action::Read), Ok(Role::Viewer));
-        assert_eq!(judge(Some(Role::Viewer), Action::Write), Err(Refusal::Forbidden));
+        for right in [Right::Read, Right::Write] {
+            assert_eq!(judge(Some(Role::Member), right), Ok(Role::Member));
+        }
+        assert_eq!(judge(Some(Role::Viewer), Right::Read), Ok(Role::Viewer));
+        for (role, right) in [(Role::Viewer, Right::Write), (Role::Viewer, Right::Own), (Role::Member, Right::Own)] {
+            assert_eq!(judge(Some(role), right), Err(Refusal::Forbidden), "{role:?} {right:?}");
+        }
     }
 }

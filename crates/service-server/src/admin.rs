@@ -5,11 +5,11 @@ use service_api::ids::WorkspaceId;
 use service_rules::email::Address;
 use service_server::{
     app::App,
-    flows::{clients, end_access},
+    flows::{clients, end_access, verify_audit},
     migrations, store,
 };
 
-use crate::say;
+use crate::{say, say_error};
 
 #[derive(Subcommand)]
 pub(crate) enum Admin {
@@ -25,6 +25,9 @@ pub(crate) enum Admin {
     /// Services that ask what tokens are worth
     #[command(subcommand)]
     Client(Client),
+    /// The record of what happened
+    #[command(subcommand)]
+    Audit(Audit),
     /// The moment before which no session counts
     #[command(subcommand)]
     Epoch(Epoch),
@@ -56,6 +59,16 @@ pub(crate) enum Workspace {
 pub(crate) enum Client {
     /// Make a client that may use /oauth/introspect; its secret is shown once
     Create { name: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Audit {
+    /// Find out whether events were changed, removed, added or moved after they were recorded
+    Verify {
+        /// The end of the chain as it was noted down before, such as 412:9f3c…; a chain that was cut off lacks it
+        #[arg(long, value_name = "NUMBER:MAC")]
+        anchor: Option<String>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -93,6 +106,7 @@ pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
             say("Keep the secret: it is not stored and cannot be shown again.");
             Ok(())
         }
+        Admin::Audit(Audit::Verify { anchor }) => verify_audit(app, anchor.as_deref()).await,
         Admin::Epoch(Epoch::Bump) => {
             let epoch = end_access::bump_epoch(app).await?;
             say(&format!(
@@ -101,6 +115,30 @@ pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {
+    let report = verify_audit::verify(app, anchor, |seals| say_error(&format!("… {seals} seals"))).await?;
+    for (date, month) in &report.months {
+        let kept = format!("{} events under {} seals", month.events, month.seals);
+        let state = if month.dropped.is_some() { "no longer kept" } else { &kept };
+        say(&format!("{}  {state}", date.strftime("%Y-%m")));
+    }
+    let problems = report.problems.len();
+    for problem in &report.problems {
+        say(&format!("WRONG: {problem}"));
+    }
+    anyhow::ensure!(problems == 0, "the record of what happened is not what it was: {problems} things are wrong");
+    match report.youngest {
+        None => say("Nothing is sealed yet; a node seals what happened within ten seconds."),
+        Some(seal) => say(&format!(
+            "All as it was, up to seal {} of {:.0}.\nNote down where the database is not: --anchor {}",
+            seal.number,
+            seal.sealed_at,
+            seal.anchor()
+        )),
+    }
+    Ok(())
 }
 
 async fn user(command: &User, app: &App) -> anyhow::Result<()> {

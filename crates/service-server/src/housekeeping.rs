@@ -1,4 +1,4 @@
-//! What a node does in the background: renewing its keys, and deleting what has expired.
+//! What a node does in the background: renewing its keys, sealing what happened, and deleting what has expired.
 //!
 //! Every node does all of it. Deleting takes small batches of rows that nobody else holds, so nodes do not get in each
 //! other's way and none of them has to be chosen.
@@ -6,17 +6,23 @@
 use std::time::Duration;
 
 use service_rules::{lifetimes, signing::later};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
-    flows::rotate_signing_keys,
+    audit_chain::Seal,
+    flows::{audit_months, rotate_signing_keys, seal_audit},
     letters::Letter,
     store::{self, Batch},
 };
 
 const BATCH: i64 = 1_000;
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
+/// Within so long an event is under a seal.
+const SEAL_EVERY: Duration = Duration::from_secs(10);
+/// How often the log names the end of the chain of seals.
+const ANCHOR_EVERY: Duration = Duration::from_secs(3600);
 const NOTE_EVERY: Duration = Duration::from_secs(5);
 const NOTED_AT_ONCE: usize = 1_000;
 /// Letters written in one transaction.
@@ -43,6 +49,9 @@ pub async fn clean(app: App, stop: CancellationToken) {
         }
         if let Err(error) = announce_ends(&app).await {
             tracing::warn!(error = format!("{error:#}"), "Could not announce that tokens end");
+        }
+        if let Err(error) = audit_months::keep(&app).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not begin or drop a month of audit events");
         }
         match clean_once(&app).await {
             Ok(deleted) => drop(app.metrics.rows_cleaned.inc_by(deleted)),
@@ -76,6 +85,41 @@ pub async fn announce_ends(app: &App) -> anyhow::Result<()> {
             return Ok(());
         }
         app.mail_waiting.notify_one();
+    }
+}
+
+/// Seals audit events. Once an hour the log names the end of the chain: a copy of the log is then a witness of it.
+pub async fn seal_audit(app: App, stop: CancellationToken) {
+    let mut named: Option<Instant> = None;
+    loop {
+        let stopping = tokio::select! {
+            () = stop.cancelled() => true,
+            () = tokio::time::sleep(SEAL_EVERY) => false,
+        };
+        match seal_all(&app).await {
+            Ok(Some(youngest)) if named.is_none_or(|named| named.elapsed() >= ANCHOR_EVERY) => {
+                tracing::info!(anchor = youngest.anchor(), "Audit events are sealed");
+                named = Some(Instant::now());
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not seal the audit events"),
+        }
+        if stopping {
+            return;
+        }
+    }
+}
+
+/// Seals whatever can be sealed; returns the end of the chain if that has moved.
+pub async fn seal_all(app: &App) -> anyhow::Result<Option<Seal>> {
+    let mut youngest = None;
+    loop {
+        let pass = seal_audit::seal(app).await?;
+        app.metrics.audit_events_sealed.inc_by(pass.events);
+        youngest = pass.youngest.or(youngest);
+        if !pass.more {
+            return Ok(youngest);
+        }
     }
 }
 

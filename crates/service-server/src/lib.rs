@@ -3,6 +3,7 @@
 //! `http` translates, `flows` tell the story of a request, `service-rules` judges, `store` remembers.
 
 pub mod app;
+pub mod audit_chain;
 pub mod cli_tokens;
 pub mod clock;
 pub mod config;

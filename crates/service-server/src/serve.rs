@@ -11,7 +11,7 @@ use crate::{
     app::App,
     clock::Clock,
     config::Config,
-    flows::rotate_signing_keys,
+    flows::{audit_months, rotate_signing_keys},
     housekeeping,
     http::{connection, ops, router},
     mailer, migrations, revocation_feed,
@@ -37,6 +37,9 @@ impl Server {
             app.signing_keys.can_sign(),
             "no signing key opens: secrets.root_keys lacks the key that sealed them"
         );
+        if let Err(error) = audit_months::keep(&app).await {
+            tracing::warn!(error = format!("{error:#}"), "Could not begin or drop a month of audit events");
+        }
         let position = revocation_feed::begin(&app).await.context("cannot read the revocations")?;
 
         let listener = listen(app.config.http.listen).await?;
@@ -51,6 +54,7 @@ impl Server {
         tasks.spawn(revocation_feed::listen(app.clone(), app.stop.clone()));
         tasks.spawn(revocation_feed::ring(app.clone(), app.stop.clone()));
         tasks.spawn(housekeeping::note_uses(app.clone(), app.stop.clone()));
+        tasks.spawn(housekeeping::seal_audit(app.clone(), app.stop.clone()));
         tasks.spawn(housekeeping::clean(app.clone(), app.stop.clone()));
         Ok(Self { app, address, ops_address, tasks })
     }

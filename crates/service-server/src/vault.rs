@@ -16,13 +16,15 @@ pub enum Purpose {
     LimitKey,
     Cursor,
     RefreshToken,
+    AuditSeal,
 }
 
-const PURPOSES: [(Purpose, &[u8]); 4] = [
+const PURPOSES: [(Purpose, &[u8]); 5] = [
     (Purpose::OtpCode, b"mac otp code"),
     (Purpose::LimitKey, b"mac limit key"),
     (Purpose::Cursor, b"mac cursor"),
     (Purpose::RefreshToken, b"mac refresh token"),
+    (Purpose::AuditSeal, b"mac audit seal"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

@@ -32,6 +32,7 @@ impl Settings {
             ("limits.otp_sends_per_network", roomy),
             ("limits.login_options_per_network", roomy),
             ("limits.leak_reports_per_network", roomy),
+            ("limits.tokens_per_user", roomy),
             ("limits.otp_failures_per_network", roomy),
             ("keys.refresh_every_seconds", "0.25"),
         ] {

@@ -3,7 +3,9 @@
 //! Everything runs on this machine at once: PostgreSQL, the server as a process of its own, the load. So only ratios
 //! within one run mean anything, and rounds alternate: bare, ours, bare, ours.
 
+mod audit;
 mod bare;
+mod cli_token_issuing;
 mod cli_tokens;
 mod otp_creation;
 mod pgbench;
@@ -27,7 +29,7 @@ pub(crate) struct Options {
     /// One short round each: whether it runs, not how fast
     #[arg(long)]
     quick: bool,
-    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens` or `refresh`
+    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens`, `audit` or `refresh`
     #[arg(long)]
     only: Option<String>,
     /// Measure the unoptimised build
@@ -102,6 +104,10 @@ async fn measure(options: &Options) -> Result<()> {
         for measured in cli_tokens::measure(&bench).await? {
             report(&measured, options.json);
         }
+        report(&cli_token_issuing::measure(&bench).await?, options.json);
+    }
+    if wanted("audit") {
+        report(&audit::measure(&bench).await?, options.json);
     }
     if wanted("refresh") {
         for measured in refresh::measure(&bench).await? {
@@ -130,6 +136,13 @@ impl Bench {
         let (round, rounds) = if options.quick { (Duration::from_millis(500), 1) } else { (Duration::from_secs(4), 5) };
         let (connections, quick) = (options.connections, options.quick);
         Ok(Self { cluster, database, mailbox, leaks, settings, server, logging, connections, round, rounds, quick })
+    }
+}
+
+impl Bench {
+    /// The engine by itself.
+    fn target(&self) -> pgbench::Target {
+        pgbench::Target { url: self.cluster.url(&self.database), round: self.round }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The statements are taken from the store's source, so that both sides run the same text.
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -10,13 +10,23 @@ use super::Bench;
 
 /// Transactions a second of a script, with as many clients as the service has connections.
 pub(super) fn run(bench: &Bench, script: &Path) -> Result<f64> {
-    let url = bench.cluster.url(&bench.database);
-    let clients = bench.connections.to_string();
+    run_as(&bench.target(), script, bench.connections)
+}
+
+/// Where the engine is, and how long it is to run.
+pub(super) struct Target {
+    pub(super) url: String,
+    pub(super) round: Duration,
+}
+
+/// The same with so many clients.
+pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64> {
+    let clients = clients.to_string();
     let output = Command::new("pgbench")
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2", "--client", &clients])
-        .args(["--time", &bench.round.as_secs().max(1).to_string(), "--file"])
+        .args(["--time", &target.round.as_secs().max(1).to_string(), "--file"])
         .arg(script)
-        .arg(url)
+        .arg(&target.url)
         .output()
         .context("pgbench does not run; it comes with PostgreSQL")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -29,6 +29,7 @@ pub struct Config {
     pub mail: Mail,
     pub limits: Limits,
     pub keys: Keys,
+    pub audit: Audit,
     pub log: Log,
 }
 
@@ -83,6 +84,7 @@ pub struct Limits {
     pub otp_failures: Rate,
     pub login_options_per_network: Rate,
     pub leak_reports_per_network: Rate,
+    pub tokens_per_user: Rate,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +94,12 @@ pub struct Keys {
     pub publish_lead: Duration,
     /// How often a node looks for new keys: often enough that it never takes its own for stale.
     pub refresh_every: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct Audit {
+    /// How long events are kept, in seconds; months go as a whole.
+    pub keep: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +117,7 @@ fn limits(from: &mut sources::Reader<'_>) -> Limits {
         otp_failures: from.checked("limits.otp_failures", RATE, rate),
         login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
         leak_reports_per_network: from.checked("limits.leak_reports_per_network", RATE, rate),
+        tokens_per_user: from.checked("limits.tokens_per_user", RATE, rate),
     }
 }
 
@@ -155,6 +164,7 @@ impl Config {
                     "more than 0 and less than 30 seconds",
                 ),
             },
+            audit: Audit { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
             log: Log {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),
@@ -263,6 +273,11 @@ fn root_keys(text: &str) -> Option<Vec<RootKey>> {
     let keys = list(text).map(key).collect::<Option<Vec<_>>>()?;
     let unique = keys.iter().enumerate().all(|(place, key)| keys[..place].iter().all(|other| other.id != key.id));
     (unique && !keys.is_empty()).then_some(keys)
+}
+
+/// The database itself refuses to drop a month that ended less than 30 days ago.
+fn keep_days(text: &str) -> Option<i64> {
+    text.parse::<u32>().ok().filter(|days| *days >= 31).map(|days| i64::from(days) * 86_400)
 }
 
 fn list(text: &str) -> impl Iterator<Item = &str> {

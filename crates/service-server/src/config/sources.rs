@@ -269,6 +269,7 @@ blank! {
     String => Self::new(),
     bool => false,
     u16 => 0,
+    i64 => 0,
     usize => 0,
     Duration => Self::ZERO,
     zeroize::Zeroizing<String> => Self::default(),

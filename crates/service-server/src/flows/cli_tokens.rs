@@ -4,6 +4,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, MOST_LIVE, RotateCliToken, StatusFilter},
     errors::Reason,
     ids::{CliTokenId, Id as _, WorkspaceId},
@@ -16,6 +17,7 @@ use service_rules::{
     cli_tokens::{self, Invalid},
     credential::{Credential, Kind},
     lifetimes,
+    limits::Limited,
     revocation::Subject,
     scopes,
     signing::later,
@@ -32,6 +34,7 @@ use crate::{
     mint,
     store::{
         self,
+        audit_events::Event,
         cli_tokens::{Listed, NewCliToken, StoredCliToken},
     },
 };
@@ -44,6 +47,7 @@ pub enum Refusal {
     /// More than the maker has.
     Bearer(bearer::Refusal),
     Workspace,
+    Limited(Limited),
     TooMany,
     /// The idempotency key was used before.
     AlreadyMade,
@@ -113,6 +117,9 @@ impl Maker<'_> {
         if store::cli_tokens::count_live(db, user_id, epoch, now).await? >= MOST_LIVE {
             return Err(Failure::Refused(Refusal::TooMany));
         }
+        if let Some(limited) = self.count(app, db, now).await? {
+            return Err(Failure::Refused(Refusal::Limited(limited)));
+        }
         let id: CliTokenId = mint::id(now)?;
         let secret = mint::cli_token(id)?;
         let new = NewCliToken {
@@ -131,7 +138,8 @@ impl Maker<'_> {
         if !store::cli_tokens::insert(db, &new).await? {
             return Err(Failure::Refused(Refusal::AlreadyMade));
         }
-        self.record(db, "cli_token.created", id, now).await?;
+        let event = self.asker.event(EventName::CliTokenCreated, now, json!({}))?;
+        self.record(db, event, id, wanted.workspace_id).await?;
         self.tell(app, db, &new, now).await?;
         Ok(CreatedCliToken {
             id,
@@ -162,10 +170,16 @@ impl Maker<'_> {
         letter.post(&app.vault, db, now, later(now, lifetimes::WARNING)).await
     }
 
-    async fn record(&self, db: &Connection, event: &'static str, id: CliTokenId, now: Timestamp) -> anyhow::Result<()> {
-        let mut event = self.asker.event(event, now, json!({}))?;
+    async fn record<'m>(
+        &'m self,
+        db: &Connection,
+        mut event: Event<'m>,
+        id: CliTokenId,
+        workspace_id: Option<WorkspaceId>,
+    ) -> anyhow::Result<()> {
         event.user_id = Some(self.credential.user_id);
         event.client_id = Some(&self.credential.client_id);
+        event.workspace_id = workspace_id;
         event.subject = Some(id.to_string());
         Ok(store::audit_events::insert(db, &event).await?)
     }
@@ -206,7 +220,8 @@ pub async fn rotate(
         transaction.end(Subject::CliToken(old.id), Reason::RevokedByUser).await?;
     }
     let created = maker.make(app, transaction.db(), &wanted, now).await?;
-    maker.record(transaction.db(), "cli_token.rotated", old.id, now).await?;
+    let event = maker.asker.event(EventName::CliTokenRotated, now, json!({ "by": created.id }))?;
+    maker.record(transaction.db(), event, old.id, old.found.workspace_id).await?;
     transaction.commit().await?;
     app.mail_waiting.notify_one();
     Ok(created)
@@ -224,8 +239,9 @@ pub async fn revoke(app: &App, asker: &Asker, caller: &Credential, id: &str) -> 
     let mut transaction = EndingTransaction::begin(app, now).await?;
     let token = find_own(transaction.db(), caller, id).await?;
     if transaction.end_cli_token(token.id, Reason::RevokedByUser).await? {
-        let mut event = asker.event("cli_token.revoked", now, json!({ "itself": itself }))?;
+        let mut event = asker.event(EventName::CliTokenRevoked, now, json!({ "itself": itself }))?;
         event.user_id = Some(caller.user_id);
+        event.workspace_id = token.found.workspace_id;
         event.subject = Some(token.id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
     }

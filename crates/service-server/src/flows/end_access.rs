@@ -5,6 +5,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     errors::Reason,
     ids::{CliTokenId, GrantId, UserId, WorkspaceId},
 };
@@ -112,7 +113,7 @@ pub async fn disable_user(app: &App, address: &Address) -> anyhow::Result<Result
     transaction.end_grants_of(user_id, Which::All, because).await?;
     store::cli_tokens::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
     transaction.end(Subject::User(user_id), because).await?;
-    record(transaction.db(), "user.disabled", Some(user_id), None, now).await?;
+    record(transaction.db(), EventName::UserDisabled, Some(user_id), None, now).await?;
     finish(app, transaction).await?;
     Ok(Ok(user_id))
 }
@@ -125,7 +126,7 @@ pub async fn enable_user(app: &App, address: &Address) -> anyhow::Result<Result<
     if !store::users::mark_disabled(&db, user_id, None).await? {
         return Ok(Err(NothingToEnd));
     }
-    record(&db, "user.enabled", Some(user_id), None, now).await?;
+    record(&db, EventName::UserEnabled, Some(user_id), None, now).await?;
     db.commit().await?;
     Ok(Ok(user_id))
 }
@@ -139,7 +140,7 @@ pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Resul
     store::users::lock(transaction.db(), user_id).await?;
     let because = Reason::RevokedByAdmin;
     transaction.end_grants_of(user_id, Which::All, because).await?;
-    record(transaction.db(), "user.signed_out", Some(user_id), None, now).await?;
+    record(transaction.db(), EventName::UserSignedOut, Some(user_id), None, now).await?;
     finish(app, transaction).await?;
     Ok(Ok(user_id))
 }
@@ -161,7 +162,7 @@ pub async fn remove_member(
     transaction.end_grants_of(user_id, Which::For(workspace_id), because).await?;
     store::cli_tokens::mark_all_revoked(transaction.db(), user_id, Some(workspace_id), because, now).await?;
     transaction.end(Subject::Membership(user_id, workspace_id), Reason::WorkspaceRemoved).await?;
-    record(transaction.db(), "member.removed", Some(user_id), Some(workspace_id), now).await?;
+    record(transaction.db(), EventName::MemberRemoved, Some(user_id), Some(workspace_id), now).await?;
     finish(app, transaction).await?;
     Ok(Ok(()))
 }
@@ -176,7 +177,7 @@ pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> anyhow::R
     store::memberships::mark_all_ended(transaction.db(), workspace_id, now).await?;
     store::cli_tokens::mark_revoked_for(transaction.db(), workspace_id, Reason::WorkspaceRemoved, now).await?;
     transaction.end(Subject::Workspace(workspace_id), Reason::WorkspaceRemoved).await?;
-    record(transaction.db(), "workspace.deleted", None, Some(workspace_id), now).await?;
+    record(transaction.db(), EventName::WorkspaceDeleted, None, Some(workspace_id), now).await?;
     finish(app, transaction).await?;
     Ok(Ok(()))
 }
@@ -187,7 +188,7 @@ pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
     transaction.end(Subject::Everybody, Reason::RevokedByAdmin).await?;
-    record(transaction.db(), "epoch.bumped", None, None, now).await?;
+    record(transaction.db(), EventName::EpochBumped, None, None, now).await?;
     finish(app, transaction).await?;
     Ok(Ending::of(Subject::Everybody, Reason::RevokedByAdmin, now).not_before)
 }
@@ -207,7 +208,7 @@ async fn find_user(db: &Connection, address: &Address) -> Result<Option<UserId>,
 
 async fn record(
     db: &Connection,
-    event: &'static str,
+    event: EventName,
     user_id: Option<UserId>,
     workspace_id: Option<WorkspaceId>,
     now: Timestamp,

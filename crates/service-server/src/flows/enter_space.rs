@@ -5,10 +5,9 @@
 
 use service_api::{
     ids::UserId,
-    scope::Action,
     workspaces::{Because, ContentScope, Role, SpaceView},
 };
-use service_rules::space::{self, Place, Reach, Refusal, Requested};
+use service_rules::space::{self, Place, Reach, Refusal, Requested, Right};
 
 use crate::{app::App, failure::Failure, store};
 
@@ -26,7 +25,7 @@ pub async fn enter_space(
     user_id: UserId,
     reach: Reach,
     requested: Requested,
-    action: Action,
+    right: Right,
 ) -> Result<Entered, Failure<Refusal>> {
     let (place, because) = space::choose(requested, reach).map_err(Failure::Refused)?;
     let role = match place {
@@ -34,7 +33,7 @@ pub async fn enter_space(
         Place::Workspace(id) => {
             let db = app.database.connect().await?;
             let role = store::memberships::find_role(&db, user_id, id).await?;
-            Some(space::judge(role, action).map_err(Failure::Refused)?)
+            Some(space::judge(role, right).map_err(Failure::Refused)?)
         }
     };
     Ok(Entered { place, because, role })

@@ -13,6 +13,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     ids::{OtpId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, TokenRequest, TokenResponse},
     scope::Scopes,
@@ -157,7 +158,8 @@ impl Exchange<'_> {
                 let limits = &self.app.config.limits;
                 per_network.take_at_rate(self.app, &db, limits.otp_failures_per_network, self.now).await?;
                 EVERYBODY.take_at_rate(self.app, &db, limits.otp_failures, self.now).await?;
-                let mut event = self.asker.event("otp.failed", self.now, json!({ "otpId": self.asked.otp_id }))?;
+                let mut event =
+                    self.asker.event(EventName::OtpFailed, self.now, json!({ "otpId": self.asked.otp_id }))?;
                 event.client_id = Some(&self.client.id);
                 event.user_id = user_id;
                 store::audit_events::insert(&db, &event).await?;
@@ -214,7 +216,7 @@ impl Exchange<'_> {
             workspace_id: self.asked.workspace_id,
             audience: &self.app.audience,
             ends_at: issue::end_of_sign_in(&self.client.id, self.now),
-            event: "sign_in.succeeded",
+            event: EventName::SignInSucceeded,
             method: "otp",
         };
         Ok(Ok(issue::open(self.app, db, self.asker, &opening, self.now).await?))
@@ -225,7 +227,7 @@ impl Exchange<'_> {
         let owner = store::emails::claim(db, address, new, self.now).await?;
         if owner == new {
             store::users::insert(db, new, address, self.now).await?;
-            let mut event = self.asker.event("user.created", self.now, json!({}))?;
+            let mut event = self.asker.event(EventName::UserCreated, self.now, json!({}))?;
             event.user_id = Some(new);
             store::audit_events::insert(db, &event).await?;
         }

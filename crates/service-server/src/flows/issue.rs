@@ -5,6 +5,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, SERVICE_MCP, TokenResponse, TokenType},
     scope::Scopes,
@@ -32,7 +33,7 @@ pub struct Opening<'a> {
     pub workspace_id: Option<WorkspaceId>,
     pub audience: &'a str,
     pub ends_at: Timestamp,
-    pub event: &'static str,
+    pub event: EventName,
     pub method: &'static str,
 }
 

@@ -1,11 +1,12 @@
 //! Whoever makes a credential for something else: somebody who signed in, by their session.
 
 use service_api::ids::{GrantId, WorkspaceId};
-use service_rules::{Timestamp, cli_tokens::Invalid, credential::Credential, space::Requested};
+use service_rules::{Timestamp, cli_tokens::Invalid, credential::Credential, limits::Limited, space::Requested};
 
 use crate::{
+    app::App,
     database::{Connection, Error},
-    flows::Asker,
+    flows::{Asker, limit::Limit},
     store,
 };
 
@@ -27,6 +28,13 @@ impl Maker<'_> {
                 Err(Invalid { field: "workspaceId", message })
             }
         }
+    }
+
+    /// Counts one more that this user makes; `Some`: that is too many in too short a time. Each leaves rows and a mail.
+    pub async fn count(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, Error> {
+        let user_id = self.credential.user_id.to_string();
+        let limit = Limit { policy: "tokens_per_user", whom: user_id.as_bytes() };
+        limit.take_at_rate(app, db, app.config.limits.tokens_per_user, now).await
     }
 
     /// Holds user and session as they are until the transaction ends; when the session ends. `None`: one of them is over

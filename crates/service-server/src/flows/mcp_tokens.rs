@@ -4,11 +4,12 @@
 //! refreshed like any other session, at its own door: by whoever holds its refresh token and speaks for its user.
 
 use service_api::{
+    audit_events::EventName,
     mcp_tokens::{CreateMcpTokens, McpTokens},
     oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB, TokenRequest},
     token::{McpRefresh, PresentedToken},
 };
-use service_rules::{bearer, cli_tokens::Invalid, lifetimes, scopes, signing::later};
+use service_rules::{bearer, cli_tokens::Invalid, lifetimes, limits::Limited, scopes, signing::later};
 
 use crate::{
     app::App,
@@ -34,6 +35,7 @@ pub enum Refusal {
     Bearer(bearer::Refusal),
     Invalid(Invalid),
     Workspace,
+    Limited(Limited),
 }
 
 pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> Result<McpTokens, Failure<Refusal>> {
@@ -54,6 +56,9 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
     {
         return Err(refuse(Refusal::Workspace));
     }
+    if let Some(limited) = maker.count(app, &db, now).await? {
+        return Err(refuse(Refusal::Limited(limited)));
+    }
     let opening = issue::Opening {
         user_id,
         client_id: SERVICE_MCP,
@@ -61,7 +66,7 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
         workspace_id,
         audience: &app.mcp_audience,
         ends_at: later(now, lifetimes::REFRESH_ABSOLUTE_MCP).min(ends_at),
-        event: "mcp_tokens.created",
+        event: EventName::McpTokensCreated,
         method: "session",
     };
     let tokens = issue::open::<McpRefresh>(app, &db, maker.asker, &opening, now).await?;

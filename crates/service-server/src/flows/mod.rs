@@ -3,6 +3,8 @@
 //! A flow reads the clock once, opens its own transaction, asks `store` for facts and `service-rules` for the verdict,
 //! and carries the verdict out. It knows nothing of HTTP.
 
+pub mod audit_events;
+pub mod audit_months;
 pub mod authenticate;
 pub mod cli_tokens;
 pub mod clients;
@@ -21,13 +23,16 @@ pub mod refresh;
 pub mod request_otp;
 pub mod revoke;
 pub mod rotate_signing_keys;
+pub mod seal_audit;
 pub mod sessions;
 pub mod token_leaks;
+pub mod verify_audit;
 pub mod whoami;
 
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;
+use service_api::audit_events::EventName;
 use service_rules::Timestamp;
 
 use crate::{mint, store::audit_events::Event};
@@ -42,7 +47,7 @@ pub struct Asker {
 
 impl Asker {
     /// Something that this asker caused.
-    fn event<'e>(&self, event: &'static str, now: Timestamp, details: Value) -> anyhow::Result<Event<'e>> {
+    fn event<'e>(&self, event: EventName, now: Timestamp, details: Value) -> anyhow::Result<Event<'e>> {
         Ok(Event {
             id: mint::id(now)?,
             at: now,

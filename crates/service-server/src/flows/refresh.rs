@@ -11,6 +11,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     errors::Reason,
     ids::{GrantId, UserId},
     oauth::{SERVICE_MCP, TokenRequest, TokenResponse},
@@ -206,7 +207,7 @@ impl Refreshing<'_> {
         if advanced {
             store::audit_events::insert(
                 &db,
-                &event(self.asker, "refresh.fast_forwarded", grant, self.token.generation, self.now)?,
+                &event(self.asker, EventName::RefreshFastForwarded, grant, self.token.generation, self.now)?,
             )
             .await?;
             db.commit().await?;
@@ -252,7 +253,7 @@ impl Replay<'_> {
         if !transaction.end_grant(self.grant.id, Reason::Replayed).await? {
             return Ok(false);
         }
-        let mut event = event(asker, "refresh.replay", self.grant, self.presented, now)?;
+        let mut event = event(asker, EventName::RefreshReplay, self.grant, self.presented, now)?;
         event.details["reason"] = self.reason.as_str().into();
         store::audit_events::insert(transaction.db(), &event).await?;
         let letter = Letter::SessionReplayed {
@@ -270,7 +271,7 @@ impl Replay<'_> {
 
 fn event<'g>(
     asker: &Asker,
-    name: &'static str,
+    name: EventName,
     grant: &'g StoredGrant,
     presented: i32,
     now: Timestamp,

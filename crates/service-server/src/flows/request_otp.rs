@@ -10,6 +10,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     ids::{MailId, OtpId},
     sign_in::{OtpRequest, OtpRequested},
 };
@@ -97,7 +98,7 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
         asked_from: asker.address.to_string(),
     };
     let sealed = letter.seal(&app.vault, mail_id)?;
-    let event = asker.event("otp.requested", now, json!({ "otpId": id }))?;
+    let event = asker.event(EventName::OtpRequested, now, json!({ "otpId": id }))?;
     tokio::try_join!(
         store::otps::delete_others(&db, &address, client_id),
         store::otps::replace(&db, id, &otp),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     errors::Reason,
     oauth::AboutToken,
     token::{CliToken, PresentedToken},
@@ -71,7 +72,7 @@ pub async fn revoke(
     }
     let mut transaction = EndingTransaction::begin(app, now).await?;
     if transaction.end_grant(grant.id, Reason::RevokedByUser).await? {
-        let mut event = asker.event("session.ended", now, json!({ "by": "its token" }))?;
+        let mut event = asker.event(EventName::SessionEnded, now, json!({ "by": "its token" }))?;
         event.user_id = Some(grant.user_id);
         event.client_id = Some(&grant.client.id);
         event.workspace_id = grant.workspace_id;
@@ -94,8 +95,9 @@ async fn revoke_cli_token(
     }
     let mut transaction = EndingTransaction::begin(app, now).await?;
     if transaction.end_cli_token(stored.id, Reason::RevokedByUser).await? {
-        let mut event = asker.event("cli_token.revoked", now, json!({ "itself": true }))?;
+        let mut event = asker.event(EventName::CliTokenRevoked, now, json!({ "itself": true }))?;
         event.user_id = Some(stored.user_id);
+        event.workspace_id = stored.found.workspace_id;
         event.subject = Some(stored.id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use service_api::errors::Reason;
+use service_api::{audit_events::EventName, errors::Reason};
 use service_rules::{
     Timestamp,
     revocation::Subject,
@@ -85,7 +85,7 @@ pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetire
     if !store::signing_keys::mark_retired(transaction.db(), kid, now).await? {
         return Ok(Err(NotRetired::Unknown));
     }
-    store::audit_events::insert(transaction.db(), &event("key.retired", kid, now)?).await?;
+    store::audit_events::insert(transaction.db(), &event(EventName::KeyRetired, kid, now)?).await?;
     transaction.end(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin).await?;
     end_access::finish(app, transaction).await?;
     app.reload_signing_keys().await?;
@@ -115,7 +115,7 @@ async fn follow(app: &App, db: &Connection, lead: Duration, now: Timestamp) -> a
     let key = StoredKey { kid: kid.clone(), sealed, jwk, created_at: now, schedule };
     store::signing_keys::insert(db, &key).await?;
     store::signing_keys::mark_followed(db, &key, signing::retire_after(active_at), now).await?;
-    store::audit_events::insert(db, &event("key.created", &kid, now)?).await?;
+    store::audit_events::insert(db, &event(EventName::KeyCreated, &kid, now)?).await?;
     Ok(kid)
 }
 
@@ -125,7 +125,7 @@ fn state_of(keys: &[StoredKey], key: &StoredKey, now: Timestamp) -> State {
     signing::state(key.schedule, usable.map(|other| other.schedule.active_at).min(), now)
 }
 
-fn event(name: &'static str, kid: &str, now: Timestamp) -> anyhow::Result<Event<'static>> {
+fn event(name: EventName, kid: &str, now: Timestamp) -> anyhow::Result<Event<'static>> {
     Ok(Event {
         id: mint::id(now)?,
         at: now,

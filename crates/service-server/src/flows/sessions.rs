@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     errors::Reason,
     ids::{GrantId, Id as _, UserId},
     page::Page,
@@ -58,7 +59,7 @@ pub async fn end(app: &App, asker: &Asker, caller: &SignedIn, id: &str) -> Resul
         return Err(Failure::Refused(NoSuchSession));
     }
     if transaction.end_grant(id, Reason::RevokedByUser).await? {
-        let mut event = asker.event("session.ended", now, json!({ "by": caller.session }))?;
+        let mut event = asker.event(EventName::SessionEnded, now, json!({ "by": caller.session }))?;
         event.user_id = Some(caller.user_id);
         event.subject = Some(id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
@@ -75,7 +76,8 @@ pub async fn end_others(app: &App, asker: &Asker, caller: &SignedIn) -> anyhow::
     store::users::lock(transaction.db(), caller.user_id).await?;
     let ended = transaction.end_grants_of(caller.user_id, Which::Except(caller.session), because).await?;
     if ended > 0 {
-        let mut event = asker.event("session.others_ended", now, json!({ "by": caller.session, "ended": ended }))?;
+        let mut event =
+            asker.event(EventName::SessionOthersEnded, now, json!({ "by": caller.session, "ended": ended }))?;
         event.user_id = Some(caller.user_id);
         store::audit_events::insert(transaction.db(), &event).await?;
     }

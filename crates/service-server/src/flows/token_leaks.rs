@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 use service_api::{
+    audit_events::EventName,
     errors::Reason,
     leaks::{Leaked, MOST_REPORTED},
     token::{CliToken, PresentedToken},
@@ -73,8 +74,9 @@ impl Reporting<'_> {
         if transaction.end_cli_token(stored.id, Reason::Leaked).await? {
             let user = store::users::find(transaction.db(), stored.user_id).await?;
             let to = user.ok_or_else(|| anyhow::anyhow!("a token speaks for a user who does not exist"))?.email;
-            let mut event = self.asker.event("token.leaked", self.now, json!({ "kind": "cli_token" }))?;
+            let mut event = self.asker.event(EventName::TokenLeaked, self.now, json!({ "kind": "cli_token" }))?;
             event.user_id = Some(stored.user_id);
+            event.workspace_id = stored.found.workspace_id;
             event.subject = Some(stored.id.to_string());
             store::audit_events::insert(transaction.db(), &event).await?;
             let what = format!("the token {} ({})", stored.name, token.hint());
@@ -89,8 +91,9 @@ impl Reporting<'_> {
         let grant = given.grant;
         let mut transaction = EndingTransaction::begin(self.app, self.now).await?;
         if transaction.end_grant(grant.id, Reason::Leaked).await? {
-            let mut event = self.asker.event("token.leaked", self.now, json!({ "kind": "session" }))?;
+            let mut event = self.asker.event(EventName::TokenLeaked, self.now, json!({ "kind": "session" }))?;
             event.user_id = Some(grant.user_id);
+            event.workspace_id = grant.workspace_id;
             event.client_id = Some(&grant.client.id);
             event.subject = Some(grant.id.to_string());
             store::audit_events::insert(transaction.db(), &event).await?;

@@ -60,12 +60,16 @@ pub trait Of {
 
 /// Any scope of the right kind will do.
 pub enum Anything {}
+pub enum Audit {}
 pub enum Projects {}
 pub enum Sessions {}
 pub enum Tokens {}
 
 impl Of for Anything {
     const RESOURCE: Option<Resource> = None;
+}
+impl Of for Audit {
+    const RESOURCE: Option<Resource> = Some(Resource::Audit);
 }
 impl Of for Projects {
     const RESOURCE: Option<Resource> = Some(Resource::Projects);

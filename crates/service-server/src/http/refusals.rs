@@ -175,6 +175,7 @@ pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) 
         Refusal::Scope => no_such_scope(),
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
         Refusal::Workspace => space::Refusal::NotFound.into(),
+        Refusal::Limited(limited) => limited.into(),
         Refusal::TooMany => error(409, Conflict, "You have 100 live tokens; revoke one that you do not use first."),
         Refusal::AlreadyMade => error(
             409,
@@ -204,6 +205,7 @@ pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) 
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
         Refusal::Invalid(invalid) => invalid.into(),
         Refusal::Workspace => space::Refusal::NotFound.into(),
+        Refusal::Limited(limited) => limited.into(),
     }
 }
 

@@ -23,6 +23,7 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::JWKS, oauth::jwks::show))
         .merge(at(&endpoints::WHOAMI, v1::whoami::show))
         .merge(at(&endpoints::LIST_PROJECTS, v1::projects::list))
+        .merge(at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list))
         .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
         .merge(at(&endpoints::END_SESSION, v1::sessions::end))
         .merge(at(&endpoints::END_OTHER_SESSIONS, v1::sessions::end_others))

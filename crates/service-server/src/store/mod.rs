@@ -4,6 +4,8 @@
 //! raw string literal, so that a test can find them all and prepare each against the migrated schema.
 
 pub mod audit_events;
+pub mod audit_months;
+pub mod audit_seals;
 pub mod cli_tokens;
 pub mod clients;
 pub mod emails;

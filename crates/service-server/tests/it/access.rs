@@ -91,7 +91,7 @@ impl Refusal {
 
 fn protected() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter_map(|endpoint| match endpoint.access {
-        Access::Bearer(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
+        Access::Bearer(needed) | Access::Owner(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
         Access::Public | Access::Client | Access::McpPair => None,
     })
 }

@@ -32,23 +32,24 @@ struct Sent {
 enum Kind {
     Nothing,
     /// Signed in with one of our own clients.
-    Session(Scopes),
+    Session(Scopes, Place),
     CliToken(Scopes, Place),
     McpPair,
     /// Dead, or a secret that belongs to another door.
     Worthless,
 }
 
-/// The spaces of the test: Ann is a member of one workspace, a viewer of another, and not in the third.
+/// The spaces of the test: Ann owns a workspace, is a member of another, a viewer of a third, and not in the last.
 struct Spaces {
+    owner: WorkspaceId,
     member: WorkspaceId,
     viewer: WorkspaceId,
     foreign: WorkspaceId,
 }
 
 impl Spaces {
-    fn of_ann(&self) -> [Place; 3] {
-        [Place::Personal, Place::Workspace(self.member), Place::Workspace(self.viewer)]
+    fn of_ann(&self) -> [Place; 4] {
+        [Place::Personal, Place::Workspace(self.owner), Place::Workspace(self.member), Place::Workspace(self.viewer)]
     }
 }
 
@@ -67,7 +68,7 @@ async fn living(server: &TestServer, ann: &SignedIn, spaces: &Spaces) -> Result<
         for place in spaces.of_ann() {
             let workspace = if let Place::Workspace(id) = place { Some(id) } else { None };
             let claims = Claims { grant: ann.grant_id, workspace, ..claims(server, ann.user_id, scopes)? };
-            let kind = Kind::Session(Scopes::parse(scopes));
+            let kind = Kind::Session(Scopes::parse(scopes), place);
             sent.push(Sent {
                 name: format!("session {scopes} {place:?}"),
                 token: Some(signed(server, &claims)?),
@@ -116,27 +117,29 @@ async fn others(server: &TestServer, ann: &SignedIn, bob: &SignedIn) -> Result<V
 
 /// The verdict of the contract; `None`: the request runs.
 fn oracle(endpoint: &Endpoint, kind: Kind, asked: Option<Place>, spaces: &Spaces) -> Option<(u16, &'static str)> {
-    let (needed, only_signed_in) = match endpoint.access {
+    let signed_in = matches!(endpoint.access, Access::SignedIn(_));
+    let needed = match endpoint.access {
         Access::Public => return None,
         Access::Client => return Some((401, "invalid_client")),
         Access::McpPair => {
             return match kind {
                 Kind::Nothing => Some((401, "missing_token")),
-                Kind::Session(_) | Kind::McpPair => None,
+                Kind::Session(..) | Kind::McpPair => None,
                 Kind::CliToken(..) | Kind::Worthless => Some((401, "invalid_token")),
             };
         }
-        Access::Bearer(needed) => (needed, false),
-        Access::SignedIn(needed) => (needed, true),
+        Access::Bearer(needed) | Access::Owner(needed) | Access::SignedIn(needed) => needed,
     };
     match kind {
         Kind::Nothing => Some((401, "missing_token")),
         Kind::Worthless | Kind::McpPair => Some((401, "invalid_token")),
-        Kind::CliToken(..) if only_signed_in => Some((403, "forbidden")),
-        Kind::Session(scopes) => lacking(scopes, needed).or_else(|| outside(asked, spaces)),
+        Kind::CliToken(..) if signed_in => Some((403, "forbidden")),
+        Kind::Session(scopes, default) => {
+            lacking(scopes, needed).or_else(|| within(endpoint, asked.unwrap_or(default), spaces))
+        }
         Kind::CliToken(scopes, bound) => lacking(scopes, needed).or_else(|| {
             let elsewhere = asked.is_some_and(|asked| asked != bound);
-            elsewhere.then_some((403, "workspace_mismatch"))
+            elsewhere.then_some((403, "workspace_mismatch")).or_else(|| within(endpoint, bound, spaces))
         }),
     }
 }
@@ -145,8 +148,14 @@ fn lacking(scopes: Scopes, needed: Scope) -> Option<(u16, &'static str)> {
     (!scopes.allow(needed)).then_some((403, "insufficient_scope"))
 }
 
-fn outside(asked: Option<Place>, spaces: &Spaces) -> Option<(u16, &'static str)> {
-    (asked == Some(Place::Workspace(spaces.foreign))).then_some((404, "not_found"))
+fn within(endpoint: &Endpoint, place: Place, spaces: &Spaces) -> Option<(u16, &'static str)> {
+    let owned = [Place::Personal, Place::Workspace(spaces.owner)].contains(&place);
+    match endpoint.access {
+        _ if !endpoint.query.contains(&"workspaceId") => None,
+        _ if place == Place::Workspace(spaces.foreign) => Some((404, "not_found")),
+        Access::Owner(_) if !owned => Some((403, "forbidden")),
+        _ => None,
+    }
 }
 
 fn check(answer: &Answer, expected: Option<(u16, &str)>, cell: &str) {
@@ -162,6 +171,7 @@ fn every_kind_of_credential_is_refused_at_every_door_but_its_own_ws_01_mc_02_cl_
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let bob = server.sign_in("bob@acme.test", "read write").await?;
         let spaces = Spaces {
+            owner: server.make_workspace("Owner", &[(ann.user_id, Role::Owner)]).await?,
             member: server.make_workspace("Member", &[(ann.user_id, Role::Member)]).await?,
             viewer: server.make_workspace("Viewer", &[(ann.user_id, Role::Viewer)]).await?,
             foreign: server.make_workspace("Foreign", &[(bob.user_id, Role::Owner)]).await?,

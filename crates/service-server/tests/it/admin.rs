@@ -15,14 +15,14 @@ use service_testkit::{
 use crate::refresh::check_refused;
 
 /// Runs a command; what it printed, and whether it succeeded.
-fn admin(server: &TestServer, arguments: &[&str]) -> Result<(bool, String)> {
+pub(crate) fn admin(server: &TestServer, arguments: &[&str]) -> Result<(bool, String)> {
     let mut command = command(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, "admin");
     let output = command.args(arguments).output()?;
     let printed = [output.stdout, output.stderr].concat();
     Ok((output.status.success(), String::from_utf8(printed)?))
 }
 
-fn run(server: &TestServer, arguments: &[&str]) -> Result<String> {
+pub(crate) fn run(server: &TestServer, arguments: &[&str]) -> Result<String> {
     let (success, printed) = admin(server, arguments)?;
     ensure!(success, "{arguments:?}: {printed}");
     Ok(printed)

@@ -7,10 +7,10 @@ use service_api::{ids::WorkspaceId, workspaces::Role};
 use service_server::housekeeping;
 use service_testkit::{
     answer::Answer,
-    server::{SignedIn, TestServer, with_server},
+    server::{Setup, SignedIn, TestServer, with_server},
 };
 
-use crate::cli_tokens::{PATH, check, make, whoami};
+use crate::cli_tokens::{PATH, check, make, post, whoami};
 
 pub(crate) async fn delete(server: &TestServer, id: &str, token: &str) -> Result<Answer> {
     server.door.send(server.door.request(Method::DELETE, &format!("{PATH}/{id}")).bearer_auth(token)).await
@@ -20,6 +20,27 @@ async fn listed(server: &TestServer, session: &SignedIn, query: &str) -> Result<
     let answer = server.door.get(&format!("{PATH}{query}"), Some(&session.access_token)).await?;
     ensure!(answer.status == 200, "{}", answer.text);
     Ok(answer.body["data"].as_array().context("no list")?.clone())
+}
+
+#[test]
+fn one_user_makes_only_so_many_in_a_row_whether_they_live_or_not() -> Result<()> {
+    Setup::default().set("limits.tokens_per_user", "3+60").run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        for _ in 0..2 {
+            let (id, _) = make(server, &ann, &json!({})).await?;
+            assert_eq!(delete(server, &id, &ann.access_token).await?.status, 204);
+        }
+        let pair = async || post(server, "/v1/mcp/tokens", &ann.access_token, &json!({})).await;
+        assert_eq!(pair().await?.status, 201);
+        for limited in [pair().await?, post(server, PATH, &ann.access_token, &json!({})).await?] {
+            check(&limited, 429, "rate_limited");
+            assert_eq!(limited.header("retry-after"), Some("60"));
+        }
+        make(server, &bob, &json!({})).await?;
+        server.advance(60);
+        make(server, &ann, &json!({})).await.map(drop)
+    })
 }
 
 #[test]

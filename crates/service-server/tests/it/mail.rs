@@ -207,7 +207,8 @@ fn a_mail_is_not_sent_once_its_code_is_dead_ml_05() -> Result<()> {
         // When the second has come, the first, which is older, was passed over.
         ask(server, "ann@acme.test").await?;
         next_mail(server, "ann@acme.test").await?;
-        until(server, "select count(*) = 1 from outbox").await?;
+        // The node may have cleaned up already.
+        until(server, "select count(*) <= 1 from outbox").await?;
         assert_eq!(server.mailbox.mails().len(), 1);
 
         housekeeping::clean_once(&server.app).await?;

@@ -5,6 +5,9 @@
 mod access;
 mod access_kinds;
 mod admin;
+mod audit_events;
+mod audit_months;
+mod audit_seals;
 mod bearer;
 mod bearer_claims;
 mod bearer_forgeries;

@@ -119,7 +119,7 @@ async fn open(server: &TestServer, user: UserId) -> Result<(GrantId, Model)> {
         workspace_id: None,
         audience: &server.app.audience,
         ends_at: issue::end_of_sign_in(SERVICE_CLI, now),
-        event: "sign_in.succeeded",
+        event: service_api::audit_events::EventName::SignInSucceeded,
         method: "test",
     };
     let db = server.app.database.connect().await?;

@@ -75,7 +75,7 @@ impl Office {
 fn in_spaces() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter(|endpoint| endpoint.query.contains(&"workspaceId")).filter_map(|endpoint| {
         match endpoint.access {
-            Access::Bearer(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
+            Access::Bearer(needed) | Access::Owner(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
             Access::Public | Access::Client | Access::McpPair => None,
         }
     })
@@ -120,15 +120,17 @@ fn oracle(
     caller: Option<UserId>,
     place: Place,
     scopes: &str,
-    needed: Scope,
+    (endpoint, needed): (&Endpoint, Scope),
 ) -> Option<(u16, &'static str)> {
     let Some(user_id) = caller else { return Some((401, "missing_token")) };
     if !Scopes::parse(scopes).allow(needed) {
         return Some((403, "insufficient_scope"));
     }
     let Place::Workspace(id) = place else { return None };
+    let owners_only = matches!(endpoint.access, Access::Owner(_));
     match (office.role(user_id, id), needed.action) {
         (None, _) => Some((404, "not_found")),
+        (Some(Role::Viewer | Role::Member), _) if owners_only => Some((403, "forbidden")),
         (Some(Role::Viewer), Action::Write) => Some((403, "forbidden")),
         _ => None,
     }
@@ -149,7 +151,7 @@ fn people_spaces_scopes_and_endpoints_agree_with_the_contract_ws_01() -> Result<
                     for (endpoint, needed) in in_spaces() {
                         let answer = call_at(server, endpoint, query, token.as_deref()).await?;
                         let cell = format!("{caller:?} with {scopes:?} at {}{query}", endpoint.path);
-                        match oracle(&office, caller, *place, scopes, needed) {
+                        match oracle(&office, caller, *place, scopes, (endpoint, needed)) {
                             Some(refusal) => assert_eq!((answer.status.as_u16(), answer.error()), refusal, "{cell}"),
                             None => assert!(!matches!(answer.status.as_u16(), 401 | 403 | 405 | 500..), "{cell}"),
                         }

@@ -5,9 +5,10 @@ use std::{path::Path, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::try_join_all;
+use service_server::{app::App, clock::Clock, flows::audit_months, housekeeping};
 use service_testkit::{
     process::{Process, command},
-    server::{Setup, TestServer, fresh_database, otp_exchange, request_code, signed_in},
+    server::{Setup, TestServer, config, fresh_database, otp_exchange, request_code, signed_in},
     settings::Settings,
 };
 use tokio::time::timeout;
@@ -191,7 +192,8 @@ fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
         server
             .sql(&format!(
                 "create role {role} login; grant usage on schema public to {role};
-                 grant select, insert, update, delete on all tables in schema public to {role}"
+                 grant select, insert, update, delete on all tables in schema public to {role};
+                 revoke update, delete on audit_events, audit_seals from {role}"
             ))
             .await?;
         let mut settings = server.settings.clone();
@@ -205,6 +207,19 @@ fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
         assert_eq!(node.door.send(request).await?.status, 204);
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
         drop(node);
+        // Nor to seal what happened, and to begin and drop months of it.
+        let app = App::new(config(&settings)?, Clock::System)?;
+        server.sql("select audit_month_begin('2020-01-01')").await?;
+        audit_months::keep(&app).await?;
+        assert_eq!(server.sql("select to_regclass('audit_events_2020_01')::text").await?, None);
+        assert!(housekeeping::seal_all(&app).await?.is_some());
+        for forbidden in ["update audit_events set event = ''", "delete from audit_events", "delete from audit_seals"] {
+            let refused = server.sql(&format!("set role {role}; {forbidden}")).await;
+            assert!(refused.is_err(), "{forbidden}");
+        }
+        let recent = "select audit_month_end(clock_timestamp()::date)";
+        assert!(server.sql(&format!("set role {role}; {recent}")).await.is_err());
+        drop(app);
         server.sql(&format!("drop owned by {role}; drop role {role}")).await.map(drop)
     })
 }

@@ -64,6 +64,8 @@ enum Edges {
     Anything,
     NoLetterOrDigit,
     NoHexDigit,
+    /// Nor the other groups of a UUID, whose middle looks like a code in two halves now and then.
+    NoLetterOrDigitOrGroup,
 }
 
 impl Pattern {
@@ -78,9 +80,10 @@ impl Pattern {
             |is_same: fn(&u8) -> bool| (before.last().is_some_and(is_same), after.first().is_some_and(is_same));
         let stands_alone = match self.edges {
             Edges::Anything => true,
-            Edges::NoLetterOrDigit => {
+            Edges::NoLetterOrDigit | Edges::NoLetterOrDigitOrGroup => {
                 let (touches_before, touches_after) = touches(u8::is_ascii_alphanumeric);
-                !touches_after && (!touches_before || ends_with_escape(before))
+                let alone = !touches_after && (!touches_before || ends_with_escape(before));
+                alone && !(matches!(self.edges, Edges::NoLetterOrDigitOrGroup) && in_uuid(before, after))
             }
             Edges::NoHexDigit => touches(u8::is_ascii_hexdigit) == (false, false),
         };
@@ -110,9 +113,19 @@ fn code_forms(code: &str) -> Vec<(Form, Edges, String)> {
     ];
     let (first, second) = code.split_at(code.len() / 2);
     forms.extend(
-        SEPARATORS.iter().map(|between| (Form::Grouped, Edges::NoLetterOrDigit, format!("{first}{between}{second}"))),
+        SEPARATORS
+            .iter()
+            .map(|between| (Form::Grouped, Edges::NoLetterOrDigitOrGroup, format!("{first}{between}{second}"))),
     );
     forms
+}
+
+/// Whether two groups of four stand where a UUID has them: 8-4-4-4-12.
+fn in_uuid(before: &[u8], after: &[u8]) -> bool {
+    let before: Vec<_> = before.iter().rev().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
+    let after: Vec<_> = after.iter().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
+    let is_group = |text: &[&u8], length: usize| matches!(text, [b'-', group @ ..] if group.len() >= length && group[..length].iter().all(|byte| **byte != b'-'));
+    (is_group(&before, 8) && is_group(&after, 4)) || (is_group(&before, 4) && is_group(&after, 12))
 }
 
 /// Whether the last letter or digit belongs to an escape, such as a line feed in JSON or a colour on a terminal, and

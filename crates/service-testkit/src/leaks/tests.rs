@@ -100,9 +100,16 @@ fn a_code_is_found_in_every_form_that_stands_alone() {
         assert_eq!(forms_in(text), [Form::Raw], "{text}");
     }
     assert_eq!(forms_in("\u{1b}[2m=\u{1b}[0m40719326"), [Form::Raw]);
-    for text in
-        ["4071 9326", "<b>4071-9326</b>", r"code:\n\n4071 9326\n", "4071\u{a0}9326", "4071&nbsp;9326", "4071+9326"]
-    {
+    for text in [
+        "4071 9326",
+        "<b>4071-9326</b>",
+        "a-4071-9326-b",
+        "cafe-4071-9326-cafe",
+        r"code:\n\n4071 9326\n",
+        "4071\u{a0}9326",
+        "4071&nbsp;9326",
+        "4071+9326",
+    ] {
         assert_eq!(forms_in(text), [Form::Grouped], "{text}");
     }
     for text in ["code%3D40719326", "code=%34071%39326", "code=4071%209326"] {
@@ -121,8 +128,10 @@ fn a_code_registered_as_people_read_it_is_found_as_machines_write_it() {
 
 #[test]
 fn a_code_inside_of_a_longer_number_or_word_is_not_reported() {
-    for text in ["140719326", "407193265", "12:00:00.407193261", "a40719326", "40719326f", "0x40719326", "x4071 93260"]
-    {
+    let in_uuids = ["01a3185c-4071-9326-bf2b-5345103af362", "01a3185c-5000-4071-9326-5345103af362"];
+    let in_words =
+        ["140719326", "407193265", "12:00:00.407193261", "a40719326", "40719326f", "0x40719326", "x4071 93260"];
+    for text in in_words.iter().chain(&in_uuids) {
         assert_eq!(forms_in(text), [], "{text}");
     }
     assert_eq!(forms_in(r"\x00343037313933323600"), []);

@@ -1,5 +1,6 @@
 //! The endpoints under `/v1`.
 
+pub mod audit_events;
 pub mod cli_tokens;
 pub mod login_options;
 pub mod mcp_tokens;

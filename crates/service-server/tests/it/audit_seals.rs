@@ -1,0 +1,254 @@
+//! The chain of seals: whatever is done to the record behind the service's back is found.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use service_server::{
+    app::App,
+    clock::Clock,
+    flows::{seal_audit, verify_audit},
+    housekeeping,
+};
+use service_testkit::server::{Setup, TestServer, config, with_server};
+
+use crate::admin;
+
+pub(crate) async fn problems(app: &App) -> Result<Vec<String>> {
+    Ok(verify_audit::verify(app, None, |_| {}).await?.problems)
+}
+
+/// Seals everything that was recorded so far, once all transactions have ended: also those of other tests, because a
+/// server numbers the transactions of all its databases.
+pub(crate) async fn seal(server: &TestServer) -> Result<()> {
+    let ended = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint > max(written_by) from audit_events
+                  where numbering = (select system_identifier from pg_control_system())";
+    let unsealed = "select count(*) - coalesce((select sum(events) from audit_seals), 0) from audit_events";
+    let began = Instant::now();
+    while server.sql(unsealed).await?.as_deref() != Some("0") {
+        ensure!(began.elapsed() < Duration::from_secs(30), "some transaction does not end");
+        if server.sql(ended).await?.as_deref() == Some("t") {
+            // Does nothing while the node is beginning a month.
+            housekeeping::seal_all(&server.app).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Something that is recorded.
+async fn happen(server: &TestServer, number: usize) -> Result<()> {
+    let body = serde_json::json!({ "email": format!("user{number}@acme.test") });
+    let answer = server.door.post("/v1/otp-tokens", &body).await?;
+    ensure!(answer.status == 201, "{}", answer.text);
+    Ok(())
+}
+
+fn without_limits() -> Setup {
+    Setup::default().set("limits.otp_sends_per_network", "100000+100000")
+}
+
+/// What somebody does to the tables, and what is then said of it. Event 5, counted from 0, is under seal 2.
+const TAMPERING: &[(&str, &str, &str)] = &[
+    ("changed", "update audit_events set event = 'otp.failed' where id = MIDDLE", "seal 2 of"),
+    ("emptied", "update audit_events set address = null where id = MIDDLE", "seal 2 of"),
+    ("deleted", "delete from audit_events where id = MIDDLE", "3 events were sealed, 2 are there"),
+    (
+        "swapped",
+        "update audit_events set request_id = (select k.request_id from kept_events k where k.id <> audit_events.id
+             and k.id in (select id from kept_events order by written_by limit 2))
+         where id in (select id from kept_events order by written_by limit 2)",
+        "not in its place",
+    ),
+    (
+        "reordered",
+        "with two as (select array_agg(written_by order by written_by) as w from
+             (select written_by from audit_events order by written_by limit 2) first)
+         update audit_events set written_by = case when written_by = w[1] then w[2] else w[1] end
+           from two where written_by = any(w)",
+        "not in its place",
+    ),
+    ("moved in time", "update audit_events set at = at + interval '1 s' where id = MIDDLE", "seal 2 of"),
+    ("moved away", "update audit_events set at = at + interval '40 d' where id = MIDDLE", "2 are there"),
+    ("hidden", "update audit_events set numbering = 7 where id = MIDDLE", "2 are there"),
+    ("postponed", "update audit_events set written_by = 1e15 where id = MIDDLE", "2 are there"),
+    ("added", "insert into audit_events select gen_random_uuid(), FORGED, numbering, written_by from kept_events limit 1", "4 are there"),
+    ("added apart", "insert into audit_events select gen_random_uuid(), FORGED, 7, written_by from kept_events limit 1", "under no seal"),
+    ("added ahead", "insert into audit_events select gen_random_uuid(), FORGED, numbering, 1e15 from kept_events limit 1", "under no seal"),
+    ("all deleted", "delete from audit_events", "0 are there"),
+    ("seal changed", "update audit_seals set events = 2 where number = 2", "seal 2 is not the one"),
+    ("seal forged", "update audit_seals set mac = sha256('x') where number = 2", "seal 2 is not the one"),
+    ("seal deleted", "delete from audit_seals where number = 2", "before seal 3 is missing"),
+    ("first seal deleted", "delete from audit_seals where number = 1", "before seal 2 is missing"),
+    (
+        "month said to be dropped",
+        "insert into audit_seals select number + 1, month, true, numbering, from_transaction, to_transaction, 0, '', sealed_at,
+             key_id, mac from audit_seals where number = 4;
+         delete from audit_events",
+        "seal 5 is not the one",
+    ),
+];
+
+#[test]
+fn whatever_is_changed_behind_the_services_back_is_found() -> Result<()> {
+    without_limits().run(async |server| {
+        for number in 0..12 {
+            happen(server, number).await?;
+            if number % 3 == 1 {
+                seal(server).await?;
+            }
+        }
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        server
+            .sql("create table kept_events as table audit_events; create table kept_seals as table audit_seals")
+            .await?;
+        for (name, statement, said) in TAMPERING {
+            let statement =
+                statement.replace("MIDDLE", "(select id from audit_events order by written_by offset 5 limit 1)");
+            let forged = "at, 'key.created', null, null, null, null, null, null, details";
+            server.sql(&statement.replace("FORGED", forged)).await?;
+            let found = problems(&server.app).await?.join("\n");
+            assert!(found.contains(said), "{name}: {found}");
+            server
+                .sql(
+                    "delete from audit_events; insert into audit_events select * from kept_events;
+                     delete from audit_seals; insert into audit_seals select * from kept_seals",
+                )
+                .await?;
+            assert_eq!(problems(&server.app).await?, Vec::<String>::new(), "after {name}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_operator_verifies_and_an_anchor_finds_a_chain_that_was_cut_off() -> Result<()> {
+    without_limits().on_system_clock().run(async |server| {
+        happen(server, 0).await?;
+        seal(server).await?;
+        let printed = admin::run(server, &["audit", "verify"])?;
+        assert!(printed.contains("All as it was, up to seal 1"), "{printed}");
+        happen(server, 1).await?;
+        seal(server).await?;
+        let printed = admin::run(server, &["audit", "verify"])?;
+        let anchor = printed.lines().find_map(|line| line.split_once("--anchor ")).map_or("", |(_, anchor)| anchor);
+        admin::run(server, &["audit", "verify", "--anchor", anchor])?;
+        server
+            .sql(
+                "delete from audit_events where written_by >= (select max(from_transaction) from audit_seals);
+                 delete from audit_seals where number = 2",
+            )
+            .await?;
+        admin::run(server, &["audit", "verify"])?;
+        let (success, printed) = admin::admin(server, &["audit", "verify", "--anchor", anchor])?;
+        assert!(!success && printed.contains("seals were removed"), "{printed}");
+        server.sql("update audit_events set event = 'x'").await?;
+        let (success, printed) = admin::admin(server, &["audit", "verify"])?;
+        assert!(!success && printed.contains("WRONG: seal 1 of"), "{printed}");
+        Ok(())
+    })
+}
+
+#[test]
+fn writers_at_once_and_two_who_seal_leave_one_unbroken_chain() -> Result<()> {
+    without_limits().set("database.connections", "40").run(async |server| {
+        let other = App::new(config(&server.settings)?, server.app.clock.clone())?;
+        let writing = async {
+            let all = (0..1_000).map(|number| happen(server, number));
+            let mut all = futures_util::stream::iter(all);
+            futures_util::StreamExt::for_each_concurrent(&mut all, 100, async |writer| {
+                writer.await.unwrap_or_default();
+            })
+            .await;
+        };
+        let sealing = async |app: &App| loop {
+            drop(seal_audit::seal(app).await);
+            tokio::task::yield_now().await;
+        };
+        tokio::select! {
+            () = writing => {}
+            () = sealing(&server.app) => {}
+            () = sealing(&other) => {}
+        }
+        seal(server).await?;
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        let sealed = server.sql("select sum(events) from audit_seals").await?;
+        assert_eq!(sealed, server.sql("select count(*) from audit_events").await?);
+        let seals: u32 = server.sql("select count(*) from audit_seals").await?.unwrap_or_default().parse()?;
+        println!("1000 events by 100 writers at once, under {seals} seals");
+        assert!(seals > 3);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_transaction_that_commits_late_is_sealed_late_and_nobody_waits_for_it() -> Result<()> {
+    without_limits().run(async |server| {
+        let url = server.cluster.url(&server.database);
+        let (mut slow, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        let driving = tokio::spawn(connection);
+        let late = slow.transaction().await?;
+        let insert = "insert into audit_events (id, at, event, details) values (gen_random_uuid(), '2027-01-15', 'user.created', '{}')";
+        late.execute(insert, &[]).await?;
+        for number in 0..3 {
+            happen(server, number).await?;
+        }
+        housekeeping::seal_all(&server.app).await?;
+        let unsealed = || server.sql("select count(*) - coalesce((select sum(events) from audit_seals), 0) from audit_events");
+        assert_eq!(unsealed().await?.as_deref(), Some("3"), "what a running transaction may add to was sealed");
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        late.commit().await?;
+        seal(server).await?;
+        assert_eq!(unsealed().await?.as_deref(), Some("0"));
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        drop(slow);
+        driving.await??;
+        Ok(())
+    })
+}
+
+#[test]
+fn the_chain_goes_on_where_a_dump_was_restored_and_transactions_are_numbered_anew() -> Result<()> {
+    without_limits().run(async |server| {
+        happen(server, 0).await?;
+        seal(server).await?;
+        happen(server, 1).await?;
+        // Another database numbers from the beginning: what it writes has lower numbers than what came along.
+        server
+            .sql(
+                "create or replace function audit_numbering() returns bigint language sql stable return 42;
+                 alter table audit_events alter column written_by set default 5",
+            )
+            .await?;
+        happen(server, 2).await?;
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        seal(server).await?;
+        assert_eq!(
+            server.sql("select sum(events) from audit_seals").await?,
+            server.sql("select count(*) from audit_events").await?
+        );
+        assert_eq!(problems(&server.app).await?, Vec::<String>::new());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_seal_is_proved_under_the_root_key_that_made_it() -> Result<()> {
+    with_server(async |server| {
+        happen(server, 0).await?;
+        seal(server).await?;
+        let old = server.settings.get("secrets.root_keys").unwrap_or_default().to_owned();
+        let new = format!("9:{}", base64::Engine::encode(&base64::prelude::BASE64_STANDARD, [9; 32]));
+        let with = |keys: &str| -> Result<App> {
+            let mut settings = server.settings.clone();
+            settings.set("secrets.root_keys", keys);
+            App::new(config(&settings)?, Clock::System)
+        };
+        let both = with(&format!("{new},{old}"))?;
+        happen(server, 1).await?;
+        seal(server).await?;
+        happen(server, 2).await?;
+        housekeeping::seal_all(&both).await?;
+        assert_eq!(problems(&both).await?, Vec::<String>::new());
+        assert!(problems(&with(&new)?).await?.join("").contains("root key"), "the lost key is not named");
+        Ok(())
+    })
+}

@@ -1,0 +1,66 @@
+//! Recording what happened: a hundred writers at once while somebody seals without a pause, against the same writers
+//! alone.
+
+use anyhow::{Result, ensure};
+use service_server::{
+    app::App,
+    clock::Clock,
+    flows::{seal_audit, verify_audit},
+};
+use service_testkit::server;
+
+use super::{
+    Bench, Measured,
+    pgbench::{self, fill, statement},
+};
+use crate::say_error;
+
+const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
+const WRITERS: u64 = 100;
+
+pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
+    let script = tempfile::NamedTempFile::new()?;
+    std::fs::write(script.path(), format!("{};\n", event()?))?;
+    let app = App::new(server::config(&bench.settings)?, Clock::System)?;
+    let mut measured = Measured { name: "audit_while_sealing", ours: Vec::new(), bare: Vec::new() };
+    let (mut seals, mut events) = (0_u64, 0_u64);
+    let run = async || {
+        let (target, script) = (bench.target(), script.path().to_owned());
+        tokio::task::spawn_blocking(move || pgbench::run_as(&target, &script, WRITERS)).await?
+    };
+    for _ in 0..bench.rounds {
+        measured.bare.push(run().await?);
+        let mut writing = Box::pin(run());
+        measured.ours.push(loop {
+            tokio::select! {
+                written = &mut writing => break written?,
+                pass = seal_audit::seal(&app) => {
+                    let pass = pass?;
+                    events += pass.events;
+                    seals += u64::from(pass.youngest.is_some());
+                }
+            }
+        });
+    }
+    while seal_audit::seal(&app).await?.more {}
+    let problems = verify_audit::verify(&app, None, |_| {}).await?.problems;
+    ensure!(problems.is_empty(), "the chain is broken: {problems:?}");
+    say_error(&format!("{events} events were sealed meanwhile, in {seals} passes; the chain is sound"));
+    Ok(measured)
+}
+
+fn event() -> Result<String> {
+    let values = [
+        "gen_random_uuid()",
+        "now()",
+        "'otp.requested'",
+        "null",
+        "null",
+        "null",
+        "null",
+        "'10.0.0.1'",
+        "'req_01h2xcejqtf2nbrexx3vqjhp41'",
+        "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
+    ];
+    Ok(fill(statement(AUDIT_EVENTS, "insert into audit_events")?, &values))
+}
