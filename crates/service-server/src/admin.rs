@@ -5,7 +5,7 @@ use service_api::ids::WorkspaceId;
 use service_rules::email::Address;
 use service_server::{
     app::App,
-    flows::{clients, end_access, verify_audit},
+    flows::{clients, end_access, seal_audit, verify_audit},
     migrations, store,
 };
 
@@ -79,6 +79,7 @@ pub(crate) enum Epoch {
 
 pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
     migrations::check(&app.config.database).await?;
+    seal_audit::check_numbering(app).await?;
     match command {
         Admin::User(command) => user(command, app).await,
         Admin::Member(Member::Remove { address, workspace }) => {
@@ -130,7 +131,7 @@ async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {
     }
     anyhow::ensure!(problems == 0, "the record of what happened is not what it was: {problems} things are wrong");
     match report.youngest {
-        None => say("Nothing is sealed yet; a node seals what happened within ten seconds."),
+        None => say("Nothing has been recorded yet."),
         Some(seal) => say(&format!(
             "All as it was, up to seal {} of {:.0}.\nNote down where the database is not: --anchor {}",
             seal.number,

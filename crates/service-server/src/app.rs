@@ -8,6 +8,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    audit_chain,
     cli_tokens::CliTokens,
     clock::Clock,
     config::Config,
@@ -41,6 +42,8 @@ pub struct Shared {
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
+    /// The end of the chain of seals, as this node last saw it.
+    pub audit_seen: audit_chain::Seen,
     /// Rung when mail was put into the outbox.
     pub mail_waiting: Notify,
     /// Room for requests.
@@ -67,6 +70,7 @@ impl App {
             cli_tokens: CliTokens::default(),
             user_emails: Cache::new(REMEMBERED_USERS),
             metrics: Metrics::default(),
+            audit_seen: audit_chain::Seen::default(),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: Semaphore::new(config.http.in_flight.saturating_mul(ARRIVING_PER_ROOM)),

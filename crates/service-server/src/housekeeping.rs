@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use service_rules::{lifetimes, signing::later};
+use service_rules::{Timestamp, lifetimes, signing::later};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -117,6 +117,8 @@ pub async fn seal_all(app: &App) -> anyhow::Result<Option<Seal>> {
         let pass = seal_audit::seal(app).await?;
         app.metrics.audit_events_sealed.inc_by(pass.events);
         youngest = pass.youngest.or(youngest);
+        let age = |at: Timestamp| app.clock.now().duration_since(at).as_secs_f64().max(0.0);
+        app.metrics.audit_unsealed_age.set(pass.oldest_unsealed.map_or(0.0, age));
         if !pass.more {
             return Ok(youngest);
         }

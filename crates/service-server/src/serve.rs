@@ -11,7 +11,7 @@ use crate::{
     app::App,
     clock::Clock,
     config::Config,
-    flows::{audit_months, rotate_signing_keys},
+    flows::{audit_months, rotate_signing_keys, seal_audit},
     housekeeping,
     http::{connection, ops, router},
     mailer, migrations, revocation_feed,
@@ -37,6 +37,7 @@ impl Server {
             app.signing_keys.can_sign(),
             "no signing key opens: secrets.root_keys lacks the key that sealed them"
         );
+        seal_audit::check_numbering(&app).await.context("cannot look at the record of what happened")?;
         if let Err(error) = audit_months::keep(&app).await {
             tracing::warn!(error = format!("{error:#}"), "Could not begin or drop a month of audit events");
         }

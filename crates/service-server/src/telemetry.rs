@@ -30,6 +30,7 @@ pub struct Metrics {
     pub mails_failed: Counter,
     pub rows_cleaned: Counter,
     pub audit_events_sealed: Counter,
+    pub audit_unsealed_age: Gauge<f64, AtomicU64>,
     pub database_connections: Gauge,
     pub database_connections_free: Gauge,
     pub revocations: Gauge,
@@ -69,6 +70,7 @@ impl Default for Metrics {
             mails_failed: Counter::default(),
             rows_cleaned: Counter::default(),
             audit_events_sealed: Counter::default(),
+            audit_unsealed_age: Gauge::default(),
             database_connections: Gauge::default(),
             database_connections_free: Gauge::default(),
             revocations: Gauge::default(),
@@ -83,6 +85,11 @@ impl Default for Metrics {
         registry.register("mails_failed", "Attempts to hand a mail over that failed", metrics.mails_failed.clone());
         registry.register("rows_cleaned", "Expired rows deleted", metrics.rows_cleaned.clone());
         registry.register("audit_events_sealed", "Audit events sealed", metrics.audit_events_sealed.clone());
+        registry.register(
+            "audit_unsealed_age_seconds",
+            "Age of the oldest event under no seal",
+            metrics.audit_unsealed_age.clone(),
+        );
         registry.register("database_connections", "Connections held", metrics.database_connections.clone());
         registry.register("database_connections_free", "Of these, idle", metrics.database_connections_free.clone());
         registry.register("revocations", "Endings remembered", metrics.revocations.clone());

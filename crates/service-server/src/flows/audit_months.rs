@@ -6,6 +6,7 @@ use service_rules::{Timestamp, signing::later};
 use crate::{
     app::App,
     audit_chain::{Contents, Draft, Seal, Transactions},
+    flows::seal_audit,
     store,
 };
 
@@ -13,25 +14,31 @@ use crate::{
 const AHEAD: i32 = 2;
 
 pub async fn keep(app: &App) -> anyhow::Result<()> {
-    let db = app.database.begin().await?;
-    // Rows that move into a month of their own must not be sealed meanwhile, when some could be missed.
-    if !store::audit_seals::try_lock(&db).await? {
-        return Ok(());
-    }
+    let db = app.database.connect().await?;
     let (database_time, now) = (store::database_time(&db).await?, app.clock.now());
     // A month that is dropped by a clock that is wrong is gone.
     anyhow::ensure!(!app.clock.is_off(now, database_time), "this node's clock differs from the database's");
-    let this_month = month_of(now);
     let there = store::audit_months::list(&db).await?;
-    let ahead = (0..=AHEAD).filter_map(|months| this_month.checked_add(Span::new().months(months)).ok());
-    let wanted: Vec<_> = ahead.chain(store::audit_months::list_missing(&db).await?).collect();
-    for month in wanted.into_iter().filter(|month| !there.contains(month)) {
-        store::audit_months::begin(&db, month).await?;
-    }
-    db.commit().await?;
+    let missing = store::audit_months::list_missing(&db).await?;
+    drop(db);
     let kept_since = later(now, -app.config.audit.keep);
-    for month in there.into_iter().filter(|month| begins_after(*month) <= kept_since) {
-        drop_month(app, month, now).await?;
+    for month in there.iter().filter(|month| begins_after(**month) <= kept_since) {
+        drop_month(app, *month, now).await?;
+    }
+    // Those ahead first: nobody writes to them yet.
+    let ahead = (0..=AHEAD).rev().filter_map(|months| month_of(now).checked_add(Span::new().months(months)).ok());
+    for month in ahead.chain(missing).filter(|month| !there.contains(month)) {
+        begin_month(app, month).await?;
+    }
+    Ok(())
+}
+
+async fn begin_month(app: &App, month: Date) -> anyhow::Result<()> {
+    let db = app.database.begin().await?;
+    // Rows that move into a month of their own must not be sealed meanwhile, when some could be missed.
+    if store::audit_seals::try_lock(&db).await?.is_some() {
+        store::audit_months::begin(&db, month).await?;
+        db.commit().await?;
     }
     Ok(())
 }
@@ -39,12 +46,15 @@ pub async fn keep(app: &App) -> anyhow::Result<()> {
 /// Drops a month, and says so in the chain of seals, so that nobody can have dropped it unnoticed.
 async fn drop_month(app: &App, month: Date, now: Timestamp) -> anyhow::Result<()> {
     let db = app.database.begin().await?;
-    if !store::audit_seals::try_lock(&db).await? || !store::audit_months::end(&db, month).await? {
+    if store::audit_seals::try_lock(&db).await?.is_none() {
         return Ok(());
     }
-    let last = store::audit_seals::find_youngest(&db).await?;
+    let last = seal_audit::end_of_chain(app, &db).await?;
+    if !store::audit_months::end(&db, month).await? {
+        return Ok(());
+    }
     let range = last.as_ref().map_or(Transactions { numbering: 0, from: 0, to: 0 }, |last| last.range);
-    let contents = Contents { events: 0, digest: Vec::new() };
+    let contents = Contents { events: 0, span: None, digest: Vec::new() };
     let seal = Seal::make(&app.vault, last.as_ref(), Draft { month, dropped: true, range, contents }, now);
     store::audit_seals::insert(&db, &seal).await?;
     db.commit().await?;

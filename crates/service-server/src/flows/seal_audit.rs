@@ -1,10 +1,15 @@
 //! Sealing the audit events: what transactions wrote that have ended gets a link in the chain.
 //!
 //! 1. One node at a time; whoever finds another at it leaves.
-//! 2. Transactions that have ended add nothing any more. What they wrote since the last seal is counted and digested.
-//! 3. Each month of it gets a seal.
+//! 2. The end of the chain must be what was made, and not less than this node has seen.
+//! 3. Transactions that have ended add nothing any more. What they wrote since the last seal is counted and digested.
+//! 4. Each month of it gets a seal.
 //!
 //! Writers take part in none of this, so they wait for nobody.
+
+use std::sync::PoisonError;
+
+use service_rules::Timestamp;
 
 use crate::{
     app::App,
@@ -12,7 +17,6 @@ use crate::{
     database::{Connection, Error},
     store,
 };
-use service_rules::Timestamp;
 
 /// Events under one seal, unless one transaction wrote more.
 const AT_ONCE: i64 = 10_000;
@@ -24,32 +28,72 @@ pub struct Pass {
     pub youngest: Option<Seal>,
     /// Whether there is more to seal at once.
     pub more: bool,
+    /// When the oldest event was recorded that is still under no seal.
+    pub oldest_unsealed: Option<Timestamp>,
+}
+
+/// Notices that a dump was restored into another database, whose transactions have numbers of their own. To be asked
+/// before anything is recorded.
+pub async fn check_numbering(app: &App) -> anyhow::Result<()> {
+    if store::audit_seals::update_numbering(&app.database.connect().await?).await? {
+        tracing::warn!(
+            "This is another database than before, restored from a dump: the chain of seals goes on with its numbers"
+        );
+    }
+    Ok(())
 }
 
 pub async fn seal(app: &App) -> anyhow::Result<Pass> {
-    let now = app.clock.now();
     let db = app.database.begin().await?;
-    if !store::audit_seals::try_lock(&db).await? {
-        return Ok(Pass { events: 0, youngest: None, more: false });
-    }
-    let here = store::audit_seals::ended_transactions(&db).await?;
-    let mut chain = Chain { app, db, youngest: None, events: 0, now };
-    chain.youngest = store::audit_seals::find_youngest(&chain.db).await?;
-    let before = chain.youngest.as_ref().map(|seal| seal.number);
-
-    let elsewhere = chain.youngest.as_ref().map(|seal| seal.range.numbering).filter(|last| *last != here.numbering);
-    if let Some(numbering) = elsewhere {
-        // The database was restored from a dump of another one: what that one had not sealed yet has long ended.
-        let last = store::audit_seals::find_last(&chain.db, numbering).await?.unwrap_or_default();
+    let Some(here) = store::audit_seals::try_lock(&db).await? else {
+        return Ok(Pass { events: 0, youngest: None, more: false, oldest_unsealed: None });
+    };
+    let youngest = end_of_chain(app, &db).await?;
+    let before = youngest.as_ref().map(|seal| seal.number);
+    let mut chain = Chain { app, db, youngest, events: 0, now: app.clock.now() };
+    let ended = store::audit_seals::find_oldest_running(&chain.db).await?;
+    let mut more = false;
+    for numbering in store::audit_seals::list_numberings(&chain.db).await? {
         let from = store::audit_seals::find_end(&chain.db, numbering).await?;
-        chain.seal(Transactions { numbering, from, to: last.saturating_add(1) }).await?;
+        // What another database numbered has long ended.
+        let to = if numbering == here { ended } else { find_end_of(&chain.db, numbering).await? };
+        more |= chain.seal_some(Transactions { numbering, from, to }).await?;
     }
-    let from = store::audit_seals::find_end(&chain.db, here.numbering).await?;
-    let more = chain.seal_some(Transactions { from, ..here }).await?;
-
+    let from = store::audit_seals::find_end(&chain.db, here).await?;
+    let rest = Transactions { numbering: here, from, to: i64::MAX };
+    let oldest_unsealed = store::audit_seals::find_oldest_unsealed(&chain.db, rest).await?;
     let Chain { db, youngest, events, .. } = chain;
     db.commit().await?;
-    Ok(Pass { events, youngest: youngest.filter(|seal| Some(seal.number) != before), more })
+    app.audit_seen.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&youngest);
+    Ok(Pass { events, youngest: youngest.filter(|seal| Some(seal.number) != before), more, oldest_unsealed })
+}
+
+/// The last seal, which nothing is built on that is not what was made or comes before what this node has seen.
+pub async fn end_of_chain(app: &App, db: &Connection) -> anyhow::Result<Option<Seal>> {
+    let mut end = store::audit_seals::find_end_of_chain(db).await?.into_iter();
+    let (youngest, before) = (end.next(), end.next());
+    if let Some(seal) = &youngest {
+        let intact = seal.check(&app.vault, before.as_ref());
+        anyhow::ensure!(
+            intact.is_ok(),
+            "seal {} is not what was made ({intact:?}): run `serviced admin audit verify`",
+            seal.number
+        );
+    }
+    let seen = app.audit_seen.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(seen) = &*seen {
+        let there = youngest.as_ref().is_some_and(|seal| seal.number > seen.number || seal.link == seen.link);
+        anyhow::ensure!(
+            there,
+            "the chain of seals ends before {}: it was cut off, or the database was restored behind this node",
+            seen.anchor()
+        );
+    }
+    Ok(youngest)
+}
+
+async fn find_end_of(db: &Connection, numbering: i64) -> Result<i64, Error> {
+    Ok(store::audit_seals::find_last(db, numbering).await?.unwrap_or_default().saturating_add(1))
 }
 
 struct Chain<'a> {
@@ -66,19 +110,14 @@ impl Chain<'_> {
         let Some(first) = store::audit_seals::find_nth(&self.db, range, 0).await? else { return Ok(false) };
         let next = store::audit_seals::find_nth(&self.db, range, AT_ONCE).await?;
         let to = next.map_or(range.to, |next| next.max(first + 1));
-        self.seal(Transactions { to, ..range }).await?;
-        Ok(next.is_some())
-    }
-
-    async fn seal(&mut self, range: Transactions) -> Result<(), Error> {
-        let contents = store::audit_seals::read_contents(&self.db, range, None).await?;
-        for (month, contents) in contents {
+        let range = Transactions { to, ..range };
+        for (month, contents) in store::audit_seals::read_contents(&self.db, range, None).await? {
             self.events += u64::from(contents.events.unsigned_abs());
             let draft = Draft { month, dropped: false, range, contents };
             let seal = Seal::make(&self.app.vault, self.youngest.as_ref(), draft, self.now);
             store::audit_seals::insert(&self.db, &seal).await?;
             self.youngest = Some(seal);
         }
-        Ok(())
+        Ok(next.is_some())
     }
 }

@@ -11,26 +11,57 @@ use crate::{
     database::{Connection, Error},
 };
 
-/// Held by the node that seals; others leave it to that one.
-const LOCK: i64 = 0x5e72_1ce0_0002;
-
-/// Takes the right to seal until the transaction ends; `false`: somebody else has it.
-pub async fn try_lock(db: &Connection) -> Result<bool, Error> {
-    let row = db.query_opt(r"select pg_try_advisory_xact_lock($1) as taken", &[&LOCK]).await?;
-    Ok(row.ok_or_else(|| super::impossible("audit_seals", "number"))?.try_get("taken")?)
+/// Takes the right to seal until the transaction ends, and says which database numbers transactions here; `None`:
+/// somebody else has it.
+pub async fn try_lock(db: &Connection) -> Result<Option<i64>, Error> {
+    let row = db.query_opt(r"select numbering from audit_numbering for update skip locked", &[]).await?;
+    Ok(row.map(|row| row.try_get("numbering")).transpose()?)
 }
 
-/// Which database numbers transactions here, and the number below which all have ended.
-pub async fn ended_transactions(db: &Connection) -> Result<Transactions, Error> {
-    let row = db
-        .query_opt(
-            r"select audit_numbering() as numbering,
-                     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as ended",
+/// Writes down which database this is, if it is another than before; `true`: it is.
+pub async fn update_numbering(db: &Connection) -> Result<bool, Error> {
+    let sql = r"update audit_numbering set numbering = system_identifier from pg_control_system()
+                 where numbering <> system_identifier";
+    Ok(db.execute(sql, &[]).await? == 1)
+}
+
+/// The number below which all transactions have ended.
+pub async fn find_oldest_running(db: &Connection) -> Result<i64, Error> {
+    let row = db.query_opt(r"select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest", &[]).await?;
+    Ok(row.ok_or_else(|| super::impossible("audit_seals", "number"))?.try_get("oldest")?)
+}
+
+/// Every database that numbered transactions which wrote events.
+pub async fn list_numberings(db: &Connection) -> Result<Vec<i64>, Error> {
+    let rows = db
+        .query(
+            r"with recursive known as (
+                  (select numbering from audit_events order by numbering limit 1)
+                  union all
+                  select (select e.numbering from audit_events e where e.numbering > known.numbering
+                           order by e.numbering limit 1)
+                    from known where known.numbering is not null)
+              select numbering from known where numbering is not null",
             &[],
         )
-        .await?
-        .ok_or_else(|| super::impossible("audit_seals", "number"))?;
-    Ok(Transactions { numbering: row.try_get("numbering")?, from: 0, to: row.try_get("ended")? })
+        .await?;
+    rows.iter().map(|row| Ok(row.try_get("numbering")?)).collect()
+}
+
+/// When the oldest event was recorded that is under no seal yet, of those written since a transaction.
+pub async fn find_oldest_unsealed(db: &Connection, range: Transactions) -> Result<Option<Timestamp>, Error> {
+    let row = db
+        .query_opt(
+            r"select at from audit_events where numbering = $1 and written_by >= $2 order by written_by limit 1",
+            &[&range.numbering, &range.from],
+        )
+        .await?;
+    Ok(row.map(|row| row.try_get("at")).transpose()?)
+}
+
+/// Lets the statements of this transaction take their time.
+pub async fn take_time(db: &Connection) -> Result<(), Error> {
+    db.execute(r"select set_config('statement_timeout', '0', true)", &[]).await.map(drop)
 }
 
 /// The transaction that wrote the event so many places behind the first of `range`.
@@ -67,6 +98,7 @@ pub async fn read_contents(
     let rows = db
         .query(
             r"select date_trunc('month', at at time zone 'UTC')::date as month, count(*)::integer as events,
+                     min(at) as first_at, max(at) as last_at,
                      sha256(string_agg(
                          sha256(convert_to(jsonb_build_array(
                              id, (extract(epoch from at) * 1000000)::bigint, event, user_id, client_id, workspace_id,
@@ -79,33 +111,44 @@ pub async fn read_contents(
             &[&range.numbering, &range.from, &range.to, &since, &until],
         )
         .await?;
-    let month = |row: &Row| {
-        let contents = Contents { events: row.try_get("events")?, digest: row.try_get("digest")? };
-        Ok((row.try_get("month")?, contents))
-    };
+    let month = |row: &Row| Ok((row.try_get("month")?, contents(row)?));
     rows.iter().map(month).collect()
 }
 
-/// How many events there are besides those that wait for a seal: those of an older numbering behind its last seal, and
-/// those of this one behind its last seal, written by transactions that there have been.
-pub async fn count_settled(db: &Connection, older: Transactions, here: Transactions) -> Result<i64, Error> {
+pub async fn count(db: &Connection) -> Result<i64, Error> {
+    let row = db.query_opt(r"select count(*) as events from audit_events", &[]).await?;
+    Ok(row.ok_or_else(|| super::impossible("audit_events", "id"))?.try_get("events")?)
+}
+
+/// How many events wait for a seal since a transaction, written by transactions that there have been.
+pub async fn count_waiting(db: &Connection, range: Transactions, here: bool) -> Result<i64, Error> {
     let row = db
         .query_opt(
             r"select count(*) as events from audit_events
-               where not (numbering = $1 and written_by >= $2)
-                 and not (numbering = $3 and written_by >= $4
-                          and written_by < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)",
-            &[&older.numbering, &older.from, &here.numbering, &here.from],
+               where numbering = $1 and written_by >= $2
+                 and (not $3 or written_by < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)",
+            &[&range.numbering, &range.from, &here],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("audit_events", "id"))?.try_get("events")?)
 }
 
+pub async fn find_numbering(db: &Connection) -> Result<i64, Error> {
+    let row = db.query_opt(r"select numbering from audit_numbering", &[]).await?;
+    Ok(row.ok_or_else(|| super::impossible("audit_numbering", "numbering"))?.try_get("numbering")?)
+}
+
+/// Whether a seal behind number `after` says that a month was dropped.
+pub async fn is_dropped(db: &Connection, month: Date, after: i64) -> Result<bool, Error> {
+    let sql = r"select from audit_seals where dropped and month = $1 and number > $2";
+    Ok(db.query_opt(sql, &[&month, &after]).await?.is_some())
+}
+
 pub async fn insert(db: &Connection, seal: &Seal) -> Result<(), Error> {
     db.execute(
         r"insert into audit_seals (number, month, dropped, numbering, from_transaction, to_transaction, events, digest,
-                                   sealed_at, key_id, mac)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+                                   sealed_at, key_id, mac, link, first_at, last_at)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         &[
             &seal.number,
             &seal.month,
@@ -118,31 +161,40 @@ pub async fn insert(db: &Connection, seal: &Seal) -> Result<(), Error> {
             &seal.sealed_at,
             &i16::from(seal.key_id),
             &seal.mac,
+            &seal.link,
+            &seal.contents.span.map(|(first, _)| first),
+            &seal.contents.span.map(|(_, last)| last),
         ],
     )
     .await
     .map(drop)
 }
 
-pub async fn find_youngest(db: &Connection) -> Result<Option<Seal>, Error> {
-    let row = db
-        .query_opt(
+/// The end of the chain: the last seal, and the one before it.
+pub async fn find_end_of_chain(db: &Connection) -> Result<Vec<Seal>, Error> {
+    let rows = db
+        .query(
             r"select number, month, dropped, numbering, from_transaction, to_transaction, events, digest, sealed_at,
-                     key_id, mac
-                from audit_seals order by number desc limit 1",
+                     key_id, mac, link, first_at, last_at
+                from audit_seals order by number desc limit 2",
             &[],
         )
         .await?;
-    row.as_ref().map(from_row).transpose()
+    rows.iter().map(from_row).collect()
 }
 
 /// Up to which transaction of this numbering everything is sealed.
 pub async fn find_end(db: &Connection, numbering: i64) -> Result<i64, Error> {
+    find_end_until(db, numbering, i64::MAX).await
+}
+
+/// The same, by seals up to this number.
+pub async fn find_end_until(db: &Connection, numbering: i64, number: i64) -> Result<i64, Error> {
     let row = db
         .query_opt(
-            r"select to_transaction from audit_seals where numbering = $1 and not dropped
+            r"select to_transaction from audit_seals where numbering = $1 and number <= $2
                order by number desc limit 1",
-            &[&numbering],
+            &[&numbering, &number],
         )
         .await?;
     Ok(row.map(|row| row.try_get("to_transaction")).transpose()?.unwrap_or_default())
@@ -153,7 +205,7 @@ pub async fn list(db: &Connection, after: i64, limit: i64) -> Result<Vec<Seal>, 
     let rows = db
         .query(
             r"select number, month, dropped, numbering, from_transaction, to_transaction, events, digest, sealed_at,
-                     key_id, mac
+                     key_id, mac, link, first_at, last_at
                 from audit_seals where number > $1 order by number limit $2",
             &[&after, &limit],
         )
@@ -172,10 +224,16 @@ fn from_row(row: &Row) -> Result<Seal, Error> {
         month: row.try_get("month")?,
         dropped: row.try_get("dropped")?,
         range,
-        contents: Contents { events: row.try_get("events")?, digest: row.try_get("digest")? },
+        contents: contents(row)?,
         sealed_at: row.try_get("sealed_at")?,
         key_id: u8::try_from(row.try_get::<_, i16>("key_id")?)
             .map_err(|_| super::impossible("audit_seals", "key_id"))?,
         mac: row.try_get("mac")?,
+        link: row.try_get("link")?,
     })
+}
+
+fn contents(row: &Row) -> Result<Contents, Error> {
+    let span = (row.try_get::<_, Option<Timestamp>>("first_at")?, row.try_get::<_, Option<Timestamp>>("last_at")?);
+    Ok(Contents { events: row.try_get("events")?, span: span.0.zip(span.1), digest: row.try_get("digest")? })
 }

@@ -193,7 +193,8 @@ fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
             .sql(&format!(
                 "create role {role} login; grant usage on schema public to {role};
                  grant select, insert, update, delete on all tables in schema public to {role};
-                 revoke update, delete on audit_events, audit_seals from {role}"
+                 revoke update, delete on audit_events, audit_seals from {role};
+                 grant execute on function audit_month_begin(date), audit_month_end(date) to {role}"
             ))
             .await?;
         let mut settings = server.settings.clone();
