@@ -69,6 +69,11 @@ event_names! {
     OtpFailed = "otp.failed", "A wrong code was entered for an account.";
     UserCreated = "user.created", "An account was made at the first sign-in.";
     SignInSucceeded = "sign_in.succeeded", "Somebody signed in; a session began.";
+    SessionOpened = "session.opened", "An app got its first tokens for a session.";
+    ConsentGranted = "consent.granted", "Somebody let an app have access.";
+    ConsentWithdrawn = "consent.withdrawn", "Somebody took an app's access back.";
+    CodeReplayed = "code.replayed", "An authorization code was used twice; the session was ended.";
+    ClientRegistered = "client.registered", "An app registered itself.";
     SessionEnded = "session.ended", "A session was ended by its user or by its own token.";
     SessionOthersEnded = "session.others_ended", "All sessions but the one that asked were ended.";
     RefreshReplay = "refresh.replay", "An old refresh token was used again; the session was ended.";

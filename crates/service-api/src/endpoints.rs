@@ -45,6 +45,8 @@ pub enum Access {
     Owner(Scope),
     /// A bearer token with this scope of somebody who signed in: a token for automation does not do.
     SignedIn(Scope),
+    /// A person's browser, by its cookie: a page.
+    Browser,
     /// An access token of the MCP pair that is refreshed, or of its user in one of our own clients.
     McpPair,
 }
@@ -56,6 +58,8 @@ pub enum Body {
     Json,
     /// Also as a form, which is what stock OAuth clients send.
     JsonOrForm,
+    /// What a page of ours sends.
+    Form,
 }
 
 pub const LOGIN_OPTIONS: Endpoint = public(Method::Post, "/v1/login-options", Body::Json);
@@ -161,6 +165,31 @@ pub const REFRESH_MCP_TOKENS: Endpoint = Endpoint {
     query: &[],
 };
 
+pub const REGISTER: Endpoint = public(Method::Post, "/oauth/register", Body::Json);
+pub const SERVER_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-authorization-server", Body::None);
+pub const RESOURCE_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource", Body::None);
+pub const API_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/v1", Body::None);
+pub const MCP_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/mcp", Body::None);
+
+pub const AUTHORIZE: Endpoint = page(Method::Get, "/oauth/authorize");
+pub const AUTHORIZE_BY_FORM: Endpoint = page(Method::Post, "/oauth/authorize");
+pub const HOME: Endpoint = page(Method::Get, "/");
+pub const STYLESHEET: Endpoint = page(Method::Get, "/assets/style.css");
+pub const SIGN_IN: Endpoint = page(Method::Get, "/sign-in");
+pub const SHOW_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}");
+pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
+pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
+pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
+pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
+pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
+pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
+pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
+pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
+pub const ACCOUNT_END_SESSION: Endpoint = page(Method::Post, "/account/sessions/{sessionId}/end");
+pub const ACCOUNT_CREATE_TOKEN: Endpoint = page(Method::Post, "/account/tokens");
+pub const ACCOUNT_REVOKE_TOKEN: Endpoint = page(Method::Post, "/account/tokens/{tokenId}/revoke");
+pub const SIGN_OUT: Endpoint = page(Method::Post, "/sign-out");
+
 pub const ALL: &[&Endpoint] = &[
     &LOGIN_OPTIONS,
     &OTP_TOKENS,
@@ -181,7 +210,35 @@ pub const ALL: &[&Endpoint] = &[
     &CREATE_MCP_TOKENS,
     &REFRESH_MCP_TOKENS,
     &TOKEN_LEAKS,
+    &REGISTER,
+    &SERVER_METADATA,
+    &RESOURCE_METADATA,
+    &API_METADATA,
+    &MCP_METADATA,
+    &AUTHORIZE,
+    &AUTHORIZE_BY_FORM,
+    &HOME,
+    &STYLESHEET,
+    &SIGN_IN,
+    &SHOW_SIGN_IN,
+    &SEND_CODE,
+    &SHOW_CODE,
+    &ENTER_CODE,
+    &RESEND_CODE,
+    &SHOW_CONSENT,
+    &DECIDE,
+    &SWITCH_ACCOUNT,
+    &ACCOUNT,
+    &ACCOUNT_END_SESSION,
+    &ACCOUNT_CREATE_TOKEN,
+    &ACCOUNT_REVOKE_TOKEN,
+    &SIGN_OUT,
 ];
+
+const fn page(method: Method, path: &'static str) -> Endpoint {
+    let body = if matches!(method, Method::Get) { Body::None } else { Body::Form };
+    Endpoint { method, path, access: Access::Browser, body, query: &[] }
+}
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {
     Endpoint { method, path, access: Access::Public, body, query: &[] }

@@ -16,6 +16,8 @@ pub enum ErrorCode {
     MissingToken,
     InvalidToken,
     InvalidClient,
+    InvalidRedirectUri,
+    InvalidClientMetadata,
     InsufficientScope,
     WorkspaceMismatch,
     Forbidden,

@@ -82,6 +82,10 @@ id!(/// One sign-in: every token that descends from it dies with it.
     GrantId = "grant");
 id!(/// A client that somebody registered.
     ClientId = "client");
+id!(/// A browser that somebody signs in with.
+    BrowserSessionId = "sess");
+id!(/// A sign-in that is under way in a browser.
+    FlowId = "flow");
 id!(/// A token that somebody made for automation.
     CliTokenId = "clit");
 id!(/// One access token, as its `jti` names it.

@@ -7,17 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{AccessTokenId, UserId, WorkspaceId},
-    token::{AccessToken, ClientSecret, OtpCode, PresentedToken, Refresh, Token, TokenKind},
+    token::{
+        AccessToken, ClientAssertion, ClientSecret, CodeVerifier, OtpCode, PresentedToken, Refresh, Token, TokenKind,
+    },
 };
 
 /// The grant type by which an OTP id and its code are exchanged for tokens.
 pub const OTP_GRANT: &str = "urn:service:params:oauth:grant-type:otp";
+pub const CODE_GRANT: &str = "authorization_code";
 pub const REFRESH_GRANT: &str = "refresh_token";
 
 /// First-party clients, present from the first migration.
 pub const SERVICE_WEB: &str = "service-web";
 pub const SERVICE_CLI: &str = "service-cli";
 pub const SERVICE_MCP: &str = "service-mcp";
+
+/// Whether a client is one of ours.
+#[must_use]
+pub fn is_first_party(client_id: &str) -> bool {
+    [SERVICE_WEB, SERVICE_CLI, SERVICE_MCP].contains(&client_id)
+}
 
 /// Everything a token request can carry; which of it is needed depends on `grant_type`.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -30,6 +39,10 @@ pub struct TokenRequest {
     pub workspace_id: Option<String>,
     pub otp_id: Option<String>,
     pub code: Option<OtpCode>,
+    pub redirect_uri: Option<String>,
+    pub code_verifier: Option<CodeVerifier>,
+    pub client_assertion: Option<ClientAssertion>,
+    pub client_assertion_type: Option<String>,
     pub refresh_token: Option<PresentedToken>,
 }
 
@@ -44,11 +57,15 @@ impl TokenRequest {
             &mut self.resource,
             &mut self.workspace_id,
             &mut self.otp_id,
+            &mut self.redirect_uri,
+            &mut self.client_assertion_type,
         ];
         for parameter in plain {
             parameter.take_if(|value| value.is_empty());
         }
         self.client_secret.take_if(|secret| secret.expose().is_empty());
+        self.code_verifier.take_if(|verifier| verifier.expose().is_empty());
+        self.client_assertion.take_if(|assertion| assertion.expose().is_empty());
         self.code.take_if(|code| code.expose().is_empty());
         self.refresh_token.take_if(|token| token.expose().is_empty());
         self
@@ -64,6 +81,10 @@ impl TokenRequest {
         "workspace_id",
         "otp_id",
         "code",
+        "redirect_uri",
+        "code_verifier",
+        "client_assertion",
+        "client_assertion_type",
         "refresh_token",
     ];
 }
@@ -96,6 +117,8 @@ pub struct AboutToken {
     pub token_type_hint: Option<String>,
     pub client_id: Option<String>,
     pub client_secret: Option<ClientSecret>,
+    pub client_assertion: Option<ClientAssertion>,
+    pub client_assertion_type: Option<String>,
 }
 
 impl AboutToken {
@@ -104,6 +127,7 @@ impl AboutToken {
     pub fn without_empty(mut self) -> Self {
         self.token.take_if(|token| token.expose().is_empty());
         self.client_id.take_if(|client_id| client_id.is_empty());
+        self.client_assertion.take_if(|assertion| assertion.expose().is_empty());
         self.client_secret.take_if(|secret| secret.expose().is_empty());
         self
     }

@@ -94,6 +94,7 @@ impl Scopes {
     pub const NONE: Self = Self(0);
     pub const READ: Self = Self(1);
     pub const READ_WRITE: Self = Self(3);
+    pub const ALL: Self = Self((1 << WORDS.len()) - 1);
 
     /// Reads the space-separated form of RFC 6749 section 3.3, passing over words it does not know.
     #[must_use]
@@ -123,6 +124,19 @@ impl Scopes {
             let fits = resource.is_none() || needed.resource.is_none() || *resource == needed.resource;
             self.0 & 1 << bit != 0 && *action == needed.action && fits
         })
+    }
+
+    /// What either allows.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The words of this that allow something which `other` does not.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        let bits = (0..WORDS.len()).filter(|bit| self.0 & 1 << bit != 0 && !other.cover(Self(1 << bit)));
+        Self(bits.fold(0, |set, bit| set | 1 << bit))
     }
 
     /// Whether all that `other` allows is allowed here too.
@@ -215,5 +229,9 @@ mod tests {
         assert!(!Scopes::parse("projects:read").cover(Scopes::parse("read")));
         assert!(!Scopes::parse("read").cover(Scopes::parse("read write")));
         assert!(Scopes::parse("read write").cover(Scopes::parse("write")));
+        let asked = Scopes::parse("read write projects:read");
+        assert_eq!(asked.without(Scopes::parse("read")).to_string(), "write");
+        assert_eq!(asked.without(Scopes::NONE), asked);
+        assert_eq!(Scopes::parse("read").union(Scopes::parse("write")), Scopes::READ_WRITE);
     }
 }

@@ -74,6 +74,22 @@ impl TokenKind for Client {
     const BODY: usize = 32;
 }
 
+/// What a client exchanges for its first pair of tokens: 256 random bits.
+pub enum AuthorizationCode {}
+
+impl TokenKind for AuthorizationCode {
+    const PREFIX: &'static str = "svc_ac_";
+    const BODY: usize = 32;
+}
+
+/// The cookie of a browser: 256 random bits.
+pub enum Session {}
+
+impl TokenKind for Session {
+    const PREFIX: &'static str = "svc_ses_";
+    const BODY: usize = 32;
+}
+
 /// How many characters a token of this kind has.
 #[must_use]
 pub const fn written_length<K: TokenKind>() -> usize {
@@ -174,7 +190,7 @@ secret_text!(
     "AccessToken(…)"
 );
 secret_text!(
-    /// A one-time code as it was typed or mailed.
+    /// A one-time code as it was typed or mailed, or an authorization code as it was sent.
     OtpCode,
     "OtpCode(…)"
 );
@@ -182,6 +198,16 @@ secret_text!(
     /// A token as somebody sent it: of what kind, and whether it is one at all, nobody has looked at yet.
     PresentedToken,
     "PresentedToken(…)"
+);
+secret_text!(
+    /// What a client announced a code by (RFC 7636).
+    CodeVerifier,
+    "CodeVerifier(…)"
+);
+secret_text!(
+    /// What a client signed to prove itself (RFC 7523).
+    ClientAssertion,
+    "ClientAssertion(…)"
 );
 secret_text!(
     /// The password of a confidential client.

@@ -3,6 +3,7 @@
 use service_api::{
     Timestamp,
     ids::{CliTokenId, GrantId, UserId},
+    oauth::is_first_party,
     scope::{Scope, Scopes},
 };
 
@@ -33,11 +34,12 @@ pub enum Kind {
 pub struct NotSignedIn;
 
 impl Credential {
-    /// The session; a token for automation has none, and may not do what needs one.
+    /// The session that one of our own clients has. A token for automation has none, and another's client may neither
+    /// make credentials nor end sessions.
     pub fn session(&self) -> Result<GrantId, NotSignedIn> {
         match self.kind {
-            Kind::Session(id) => Ok(id),
-            Kind::CliToken(_) => Err(NotSignedIn),
+            Kind::Session(id) if is_first_party(&self.client_id) => Ok(id),
+            Kind::Session(_) | Kind::CliToken(_) => Err(NotSignedIn),
         }
     }
 

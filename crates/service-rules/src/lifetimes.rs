@@ -30,6 +30,23 @@ pub const REFRESH_REPEAT: i64 = 60;
 
 pub const OTP: i64 = 600;
 
+pub const AUTHORIZATION_CODE: i64 = 60;
+/// A code is kept so long after its end, in case it comes back.
+pub const AUTHORIZATION_CODE_KEPT: i64 = DAY;
+/// How long a person may take to sign in and agree.
+pub const SIGN_IN_FLOW: i64 = 3_600;
+/// A client that made itself known and that nobody agreed to is forgotten after so long.
+pub const UNUSED_CLIENT: i64 = DAY;
+/// A document that cannot be fetched again is believed for so long.
+pub const STALE_DOCUMENT: i64 = 7 * DAY;
+/// A browser in which nobody is signed in is known for so long at most.
+pub const ANONYMOUS_BROWSER: i64 = DAY;
+/// A browser that nobody used for so long is forgotten; and after so long however much it was used.
+pub const BROWSER_IDLE: i64 = 14 * DAY;
+pub const BROWSER_SESSION: i64 = 30 * DAY;
+/// So long after signing in a person need not prove again who they are to make a token.
+pub const RECENT_SIGN_IN: i64 = 15 * 60;
+
 /// A mail that warns somebody is still worth reading after so long.
 pub const WARNING: i64 = 3 * DAY;
 

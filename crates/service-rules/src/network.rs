@@ -28,6 +28,52 @@ pub fn near(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Networks that nobody on the internet has: the machine's own, private ones, and those with a special meaning (RFC 6890
+/// and its registries).
+const NOT_PUBLIC: [&str; 32] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.31.196.0/24",
+    "192.52.193.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "192.175.48.0/24",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+    "::/96",
+    "::ffff:0:0/96",
+    "64:ff9b::/96",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "2001::/23",
+    "2001:db8::/32",
+    "2002::/16",
+    "2620:4f:8000::/48",
+    "3fff::/20",
+    "5f00::/16",
+    "fc00::/7",
+    "fe80::/10",
+    "ff00::/8",
+];
+
+/// Whether an address is one that anybody on the internet could have.
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is_in = |network: &&str| network.parse::<IpNet>().is_ok_and(|network| network.contains(&address));
+    // Of IPv6 only this part has been given to anybody.
+    (address.is_ipv4() || is_in(&"2000::/3")) && !NOT_PUBLIC.iter().any(is_in)
+}
+
 /// Walks `X-Forwarded-For` from the right, hop by hop, as long as the hop that wrote it is trusted.
 ///
 /// A value that is not an address ends the walk at the hop that sent it: what cannot be read must never widen
@@ -56,6 +102,38 @@ mod tests {
         let trusted = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let found = caller(peer.parse().unwrap(), forwarded, &trusted);
         assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+    }
+
+    #[test]
+    fn only_what_anybody_could_have_is_public_ss_01() {
+        for inward in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "169.254.169.254",
+            "0.0.0.0",
+            "192.168.0.1",
+            "172.31.255.255",
+            "100.64.0.1",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::ffff:8.8.8.8",
+            "fe80::1",
+            "fd00::1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "255.255.255.255",
+            "224.0.0.1",
+            "ff02::1",
+            "198.18.0.1",
+            "::127.0.0.1",
+        ] {
+            let public = is_public(inward.parse().unwrap());
+            assert_eq!(public, inward == "::ffff:8.8.8.8", "{inward}");
+        }
+        for outward in ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "172.32.0.1", "100.128.0.1"] {
+            assert!(is_public(outward.parse().unwrap()), "{outward}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) enum Admin {
     /// Workspaces, by their id
     #[command(subcommand)]
     Workspace(Workspace),
-    /// Services that ask what tokens are worth
+    /// Apps and services that people or other services use
     #[command(subcommand)]
     Client(Client),
     /// The record of what happened
@@ -57,8 +57,35 @@ pub(crate) enum Workspace {
 
 #[derive(Subcommand)]
 pub(crate) enum Client {
-    /// Make a client that may use /oauth/introspect; its secret is shown once
-    Create { name: String },
+    /// Make a client; its secret, if it has one, is shown once
+    Create {
+        /// What people are shown
+        name: String,
+        /// Where answers to it may go, an https address; may be given several times
+        #[arg(long = "redirect-uri", value_name = "URI")]
+        redirect_uris: Vec<String>,
+        /// It can keep a secret, and proves itself by it
+        #[arg(long, conflicts_with = "jwks")]
+        secret: bool,
+        /// It proves itself by signing: the file with its public keys
+        #[arg(long, value_name = "FILE")]
+        jwks: Option<std::path::PathBuf>,
+        /// It may ask at /oauth/introspect what any token is worth
+        #[arg(long)]
+        introspect: bool,
+    },
+    /// List all clients
+    List,
+    /// Let a client do nothing any more; its sessions go on where they do not need it
+    Disable { id: String },
+    /// Let a disabled client go on
+    Enable { id: String },
+    /// Say where answers to a client may go from now on
+    SetRedirectUris {
+        id: String,
+        #[arg(required = true, value_name = "URI")]
+        redirect_uris: Vec<String>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -100,13 +127,7 @@ pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
             say(&format!("Deleted {workspace}. Tokens for it end within a second."));
             Ok(())
         }
-        Admin::Client(Client::Create { name }) => {
-            let client = clients::create_introspecting(app, name).await?;
-            say(&format!("client_id: {}", client.id));
-            say(&format!("client_secret: {}", client.secret.expose()));
-            say("Keep the secret: it is not stored and cannot be shown again.");
-            Ok(())
-        }
+        Admin::Client(command) => client(command, app).await,
         Admin::Audit(Audit::Verify { anchor }) => verify_audit(app, anchor.as_deref()).await,
         Admin::Epoch(Epoch::Bump) => {
             let epoch = end_access::bump_epoch(app).await?;
@@ -116,6 +137,58 @@ pub(crate) async fn run(command: &Admin, app: &App) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+async fn client(command: &Client, app: &App) -> anyhow::Result<()> {
+    match command {
+        Client::Create { name, redirect_uris, secret, jwks, introspect } => {
+            let read = |path: &std::path::PathBuf| -> anyhow::Result<serde_json::Value> {
+                let text = std::fs::read(path).map_err(|_| anyhow::anyhow!("cannot read {}", path.display()))?;
+                serde_json::from_slice(&text).map_err(|_| anyhow::anyhow!("{} is not JSON", path.display()))
+            };
+            let wanted = clients::Wanted {
+                name: name.clone(),
+                redirect_uris: redirect_uris.clone(),
+                with_secret: *secret || (*introspect && jwks.is_none()),
+                jwks: jwks.as_ref().map(read).transpose()?,
+                may_introspect: *introspect,
+            };
+            let made = clients::create(app, &wanted).await?;
+            say(&format!("client_id: {}", made.id));
+            if let Some(secret) = &made.secret {
+                say(&format!("client_secret: {}", secret.expose()));
+                say("Keep the secret: it is not stored and cannot be shown again.");
+            }
+        }
+        Client::List => {
+            for client in clients::list(app).await? {
+                let state = if client.disabled { "disabled" } else { "enabled" };
+                say(&format!(
+                    "{}  {state}  {:?}  {}  {}",
+                    client.id,
+                    client.kind,
+                    client.name,
+                    client.redirect_uris.join(" ")
+                ));
+            }
+        }
+        Client::Disable { id } => {
+            anyhow::ensure!(
+                clients::set_disabled(app, id, true).await?,
+                "there is no such client that is not disabled yet"
+            );
+            say(&format!("Disabled {id}. It gets no tokens any more; those it has end within an hour."));
+        }
+        Client::Enable { id } => {
+            anyhow::ensure!(clients::set_disabled(app, id, false).await?, "there is no such client that is disabled");
+            say(&format!("Enabled {id}."));
+        }
+        Client::SetRedirectUris { id, redirect_uris } => {
+            anyhow::ensure!(clients::set_redirect_uris(app, id, redirect_uris).await?, "there is no such client");
+            say(&format!("Answers to {id} go to these addresses from now on."));
+        }
+    }
+    Ok(())
 }
 
 async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {

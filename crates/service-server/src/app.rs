@@ -13,9 +13,11 @@ use crate::{
     clock::Clock,
     config::Config,
     database::Database,
+    document_fetcher::Documents,
     revocations::Revocations,
     signing_keys::{SigningKeys, Table},
     telemetry::Metrics,
+    tls,
     vault::Vault,
     verified_tokens::VerifiedTokens,
 };
@@ -39,6 +41,8 @@ pub struct Shared {
     pub verified_tokens: VerifiedTokens,
     pub revocations: Revocations,
     pub cli_tokens: CliTokens,
+    /// For fetching what clients say of themselves.
+    pub documents: Documents,
     /// Addresses of users, which never change.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
@@ -68,6 +72,10 @@ impl App {
             verified_tokens: VerifiedTokens::default(),
             revocations: Revocations::default(),
             cli_tokens: CliTokens::default(),
+            documents: Documents::new(
+                tls::client(config.documents.ca_file.as_deref())?,
+                config.documents.allowed_networks.clone(),
+            ),
             user_emails: Cache::new(REMEMBERED_USERS),
             metrics: Metrics::default(),
             audit_seen: audit_chain::Seen::default(),

@@ -9,6 +9,24 @@ pub enum Failure<R> {
     Broken(anyhow::Error),
 }
 
+impl<R> Failure<R> {
+    /// The same in other words.
+    pub fn map<S>(self, f: impl FnOnce(R) -> S) -> Failure<S> {
+        match self {
+            Self::Refused(refusal) => Failure::Refused(f(refusal)),
+            Self::Broken(broken) => Failure::Broken(broken),
+        }
+    }
+
+    /// Where nothing can be refused.
+    pub fn broken_or(self, f: impl FnOnce(R) -> anyhow::Error) -> anyhow::Error {
+        match self {
+            Self::Refused(refusal) => f(refusal),
+            Self::Broken(broken) => broken,
+        }
+    }
+}
+
 impl<R> From<crate::database::Error> for Failure<R> {
     fn from(error: crate::database::Error) -> Self {
         Self::Broken(error.into())

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::App,
     audit_chain::Seal,
-    flows::{audit_months, rotate_signing_keys, seal_audit},
+    flows::{audit_months, browser, rotate_signing_keys, seal_audit},
     letters::Letter,
     store::{self, Batch},
 };
@@ -166,6 +166,13 @@ pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
             store::outbox::delete_expired(&db, batch).await?,
             store::signing_keys::delete_expired(&db, batch).await?,
             store::revocations::delete_expired(&db, batch).await?,
+            store::browser_sessions::delete_expired(&db, batch).await?,
+            store::browser_sessions::delete_unseen(&db, browser::idle_since(now), BATCH).await?,
+            store::clients::delete_unused(&db, later(now, -lifetimes::UNUSED_CLIENT), BATCH).await?,
+            store::sign_in_flows::delete_expired(&db, batch).await?,
+            store::authorization_codes::delete_expired(&db, later(now, -lifetimes::AUTHORIZATION_CODE_KEPT), BATCH)
+                .await?,
+            store::client_assertions::delete_expired(&db, batch).await?,
             store::cli_tokens::delete_expired(&db, later(now, -lifetimes::CLI_TOKEN_LISTED), BATCH).await?,
         ];
         total += deleted.iter().sum::<u64>();

@@ -15,7 +15,7 @@ use aws_lc_rs::{
 };
 use service_api::{
     ids::{CliTokenId, Id, RequestId},
-    token::{CliToken, Client, OtpCode, Token, TokenKind as _},
+    token::{AuthorizationCode, CliToken, Client, OtpCode, Session, Token, TokenKind as _},
 };
 use service_rules::{Timestamp, otp};
 use uuid::Builder;
@@ -67,6 +67,16 @@ pub fn cli_token(id: CliTokenId) -> anyhow::Result<CliToken> {
 /// The secret of a client that can keep one.
 pub fn client_secret() -> anyhow::Result<Token<Client>> {
     Ok(Token::from_body(&Zeroizing::new(bytes::<{ Client::BODY }>()?)[..]))
+}
+
+/// What a client exchanges for tokens.
+pub fn authorization_code() -> anyhow::Result<Token<AuthorizationCode>> {
+    Ok(Token::from_body(&Zeroizing::new(bytes::<{ AuthorizationCode::BODY }>()?)[..]))
+}
+
+/// The cookie of a browser.
+pub fn session() -> anyhow::Result<Token<Session>> {
+    Ok(Token::from_body(&Zeroizing::new(bytes::<{ Session::BODY }>()?)[..]))
 }
 
 /// An ES256 signature, `r` and `s`; the nonce within is drawn by the library.

@@ -17,14 +17,16 @@ pub enum Purpose {
     Cursor,
     RefreshToken,
     AuditSeal,
+    FormToken,
 }
 
-const PURPOSES: [(Purpose, &[u8]); 5] = [
+const PURPOSES: [(Purpose, &[u8]); 6] = [
     (Purpose::OtpCode, b"mac otp code"),
     (Purpose::LimitKey, b"mac limit key"),
     (Purpose::Cursor, b"mac cursor"),
     (Purpose::RefreshToken, b"mac refresh token"),
     (Purpose::AuditSeal, b"mac audit seal"),
+    (Purpose::FormToken, b"mac form token"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

@@ -33,6 +33,9 @@ impl Settings {
             ("limits.login_options_per_network", roomy),
             ("limits.leak_reports_per_network", roomy),
             ("limits.tokens_per_user", roomy),
+            ("limits.browsers_per_network", roomy),
+            ("limits.registrations_per_network", roomy),
+            ("limits.documents", roomy),
             ("limits.otp_failures_per_network", roomy),
             ("keys.refresh_every_seconds", "0.25"),
         ] {

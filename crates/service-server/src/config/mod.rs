@@ -30,6 +30,7 @@ pub struct Config {
     pub limits: Limits,
     pub keys: Keys,
     pub audit: Audit,
+    pub documents: Documents,
     pub log: Log,
 }
 
@@ -85,6 +86,9 @@ pub struct Limits {
     pub login_options_per_network: Rate,
     pub leak_reports_per_network: Rate,
     pub tokens_per_user: Rate,
+    pub browsers_per_network: Rate,
+    pub registrations_per_network: Rate,
+    pub documents: Rate,
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +104,14 @@ pub struct Keys {
 pub struct Audit {
     /// How long events are kept, in seconds; months go as a whole.
     pub keep: i64,
+}
+
+/// Fetching what clients say of themselves.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    /// Networks that may be fetched from although they are not public.
+    pub allowed_networks: Vec<IpNet>,
+    pub ca_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +130,9 @@ fn limits(from: &mut sources::Reader<'_>) -> Limits {
         login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
         leak_reports_per_network: from.checked("limits.leak_reports_per_network", RATE, rate),
         tokens_per_user: from.checked("limits.tokens_per_user", RATE, rate),
+        browsers_per_network: from.checked("limits.browsers_per_network", RATE, rate),
+        registrations_per_network: from.checked("limits.registrations_per_network", RATE, rate),
+        documents: from.checked("limits.documents", RATE, rate),
     }
 }
 
@@ -165,6 +180,10 @@ impl Config {
                 ),
             },
             audit: Audit { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
+            documents: Documents {
+                allowed_networks: from.checked("documents.allowed_networks", "networks such as 10.0.0.0/8", networks),
+                ca_file: from.certificates("documents.ca_file"),
+            },
             log: Log {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),

@@ -105,10 +105,35 @@ pub const SETTINGS: &[Setting] = &[
         Some("120+120"),
         "Tokens for automation and MCP pairs that one user makes, whether they live or not: burst+per hour.",
     ),
+    setting(
+        "limits.browsers_per_network",
+        Some("120+1200"),
+        "Browsers that begin to sign in from one IPv4 address or IPv6 /64: burst+per hour.",
+    ),
+    setting(
+        "limits.registrations_per_network",
+        Some("60+600"),
+        "Registrations of clients from one IPv4 address or IPv6 /64: burst+per hour.",
+    ),
+    setting(
+        "limits.documents",
+        Some("30+300"),
+        "Documents of clients fetched for one network, and from one host: burst+per hour.",
+    ),
     setting("keys.rotate_every_days", Some("30"), "How often a new signing key takes over."),
     setting("keys.publish_lead_seconds", Some("1200"), "How long a new signing key is published before it signs."),
     setting("keys.refresh_every_seconds", Some("5"), "How often a node looks for new signing keys."),
     setting("audit.keep_days", Some("400"), "How long audit events are kept; whole months are dropped. 31 at least."),
+    setting(
+        "documents.allowed_networks",
+        Some(""),
+        "Networks that clients' documents may be fetched from although they are not public.",
+    ),
+    setting(
+        "documents.ca_file",
+        Some(""),
+        "PEM certificates that servers of clients' documents must descend from, instead of the web's.",
+    ),
     setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "What is logged, such as info or info,service_server=debug."),
 ];

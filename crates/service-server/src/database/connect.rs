@@ -4,7 +4,6 @@ use std::{future::poll_fn, net::IpAddr, time::Duration};
 
 use deadpool_postgres::Connect;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinHandle,
@@ -16,7 +15,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::config;
+use crate::{config, tls};
 
 /// Makes the connections of a pool.
 pub(super) struct Connector {
@@ -24,7 +23,10 @@ pub(super) struct Connector {
 }
 
 pub(super) fn parts(settings: &config::Database) -> anyhow::Result<(tokio_postgres::Config, Connector)> {
-    Ok((connection_settings(settings)?, Connector { tls: MakeRustlsConnect::new(tls(settings)?) }))
+    Ok((
+        connection_settings(settings)?,
+        Connector { tls: MakeRustlsConnect::new(tls::client(settings.ca_file.as_deref())?) },
+    ))
 }
 
 impl Connect for Connector {
@@ -123,17 +125,4 @@ fn require_tls_abroad(url: &mut tokio_postgres::Config) -> anyhow::Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-fn tls(settings: &config::Database) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    match &settings.ca_file {
-        Some(path) => config::certificates(path)?.into_iter().try_for_each(|der| roots.add(der))?,
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-    }
-    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
 }

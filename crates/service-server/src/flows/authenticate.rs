@@ -11,6 +11,7 @@ use std::{net::IpAddr, sync::Arc};
 use service_api::{
     errors::Reason,
     ids::CliTokenId,
+    oauth::is_first_party,
     token::{Cli, CliToken, TokenKind as _},
 };
 use service_rules::{
@@ -73,13 +74,22 @@ async fn verify(app: &App, token: &str) -> Result<Arc<Verified>, Failure<Refusal
         user_id: claims.sub,
         client_id: claims.client_id.clone(),
         scopes: claims.scopes(),
-        reach: Reach::Anywhere(claims.workspace),
+        reach: reach(&claims),
         created_at: Timestamp::from_second(claims.iat).map_err(|_| Failure::Refused(Refusal::Invalid))?,
         expires_at: Timestamp::from_second(claims.exp).map_err(|_| Failure::Refused(Refusal::Invalid))?,
     };
     let verified = Arc::new(Verified { claims, key_id: jwt.key_id().to_owned(), credential: Arc::new(credential) });
     app.verified_tokens.insert(token, verified.clone());
     Ok(verified)
+}
+
+/// Our own clients go wherever their user may. Any other stays in the space that its user chose for it.
+fn reach(claims: &Claims) -> Reach {
+    if is_first_party(&claims.client_id) {
+        Reach::Anywhere(claims.workspace)
+    } else {
+        Reach::Only(claims.workspace.map_or(Place::Personal, Place::Workspace))
+    }
 }
 
 /// Who a token for automation speaks for, asked of the database.

@@ -7,7 +7,7 @@ use service_api::{
     audit_events::EventName,
     cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, MOST_LIVE, RotateCliToken, StatusFilter},
     errors::Reason,
-    ids::{CliTokenId, Id as _, WorkspaceId},
+    ids::{CliTokenId, Id as _, UserId, WorkspaceId},
     oauth::TokenType,
     page::Page,
     scope::{Action, Resource, Scope, Scopes},
@@ -81,7 +81,7 @@ pub async fn create(
     let scopes = scopes::grant(asked.as_deref()).map_err(|_| Failure::Refused(Refusal::Scope))?;
     let workspace_id = maker.workspace(request.workspace_id.as_deref()).map_err(invalid)?;
     let db = app.database.begin().await?;
-    let ends_at = hold(maker, &db).await?;
+    let ends_at = hold(maker, &db, now).await?;
     let expires_at = cli_tokens::choose_end(request.expires_in_days, ends_at, now).map_err(invalid)?;
     let wanted = Wanted { name, scopes, workspace_id, expires_at, idempotency_key };
     let created = maker.make(app, &db, &wanted, now).await?;
@@ -91,8 +91,8 @@ pub async fn create(
 }
 
 /// Holds user and session; when the session ends.
-async fn hold(maker: &Maker<'_>, db: &Connection) -> Result<Timestamp, Failure<Refusal>> {
-    maker.hold(db).await?.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))
+async fn hold(maker: &Maker<'_>, db: &Connection, now: Timestamp) -> Result<Timestamp, Failure<Refusal>> {
+    maker.hold(db, now).await?.ok_or(Failure::Refused(Refusal::Bearer(bearer::Refusal::Invalid)))
 }
 
 impl Maker<'_> {
@@ -105,8 +105,8 @@ impl Maker<'_> {
         now: Timestamp,
     ) -> Result<CreatedCliToken, Failure<Refusal>> {
         let refuse = |refusal| Failure::Refused(Refusal::Bearer(refusal));
-        self.credential.check_covers(wanted.scopes).map_err(refuse)?;
-        let user_id = self.credential.user_id;
+        self.check_covers(wanted.scopes).map_err(refuse)?;
+        let user_id = self.user_id;
         if let Some(workspace_id) = wanted.workspace_id
             && store::memberships::find_role(db, user_id, workspace_id).await?.is_none()
         {
@@ -125,7 +125,7 @@ impl Maker<'_> {
         let new = NewCliToken {
             id,
             user_id,
-            client_id: &self.credential.client_id,
+            client_id: self.client_id,
             name: &wanted.name,
             digest: sha256(secret.expose()),
             hint: &secret.hint(),
@@ -177,8 +177,8 @@ impl Maker<'_> {
         id: CliTokenId,
         workspace_id: Option<WorkspaceId>,
     ) -> anyhow::Result<()> {
-        event.user_id = Some(self.credential.user_id);
-        event.client_id = Some(&self.credential.client_id);
+        event.user_id = Some(self.user_id);
+        event.client_id = Some(self.client_id);
         event.workspace_id = workspace_id;
         event.subject = Some(id.to_string());
         Ok(store::audit_events::insert(db, &event).await?)
@@ -194,8 +194,8 @@ pub async fn rotate(
 ) -> Result<CreatedCliToken, Failure<Refusal>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let ends_at = hold(maker, transaction.db()).await?;
-    let old = find_own(transaction.db(), maker.credential, id).await?;
+    let ends_at = hold(maker, transaction.db(), now).await?;
+    let old = find_own(transaction.db(), maker.user_id, id).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| Failure::Refused(Refusal::Dead))?;
     let invalid = |invalid| Failure::Refused(Refusal::Invalid(invalid));
     let old_ends_at = cli_tokens::choose_overlap(request.overlap_hours, old.found.expires_at, now).map_err(invalid)?;
@@ -229,18 +229,29 @@ pub async fn rotate(
 
 /// Ends a token of the caller's; a token for automation can end itself, whatever its scopes.
 pub async fn revoke(app: &App, asker: &Asker, caller: &Credential, id: &str) -> Result<(), Failure<Refusal>> {
-    let now = app.clock.now();
     let itself = matches!(caller.kind, Kind::CliToken(own) if own.to_string() == id);
     if !itself {
         caller.session().map_err(|_| Failure::Refused(Refusal::NotSignedIn))?;
         let needed = caller.check_scope(Scope::of(Action::Write, Resource::Tokens));
         needed.map_err(|refusal| Failure::Refused(Refusal::Bearer(refusal)))?;
     }
+    end_own(app, asker, caller.user_id, id, itself).await
+}
+
+/// Ends a token of this user's.
+pub async fn end_own(
+    app: &App,
+    asker: &Asker,
+    user_id: UserId,
+    id: &str,
+    itself: bool,
+) -> Result<(), Failure<Refusal>> {
+    let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let token = find_own(transaction.db(), caller, id).await?;
+    let token = find_own(transaction.db(), user_id, id).await?;
     if transaction.end_cli_token(token.id, Reason::RevokedByUser).await? {
         let mut event = asker.event(EventName::CliTokenRevoked, now, json!({ "itself": itself }))?;
-        event.user_id = Some(caller.user_id);
+        event.user_id = Some(user_id);
         event.workspace_id = token.found.workspace_id;
         event.subject = Some(token.id.to_string());
         store::audit_events::insert(transaction.db(), &event).await?;
@@ -248,28 +259,28 @@ pub async fn revoke(app: &App, asker: &Asker, caller: &Credential, id: &str) -> 
     Ok(transaction.commit().await?)
 }
 
-async fn find_own(db: &Connection, caller: &Credential, id: &str) -> Result<StoredCliToken, Failure<Refusal>> {
+async fn find_own(db: &Connection, user_id: UserId, id: &str) -> Result<StoredCliToken, Failure<Refusal>> {
     let not_found = || Failure::Refused(Refusal::NotFound);
     let id: CliTokenId = id.parse().map_err(|_| not_found())?;
     let token = store::cli_tokens::find(db, id).await?;
-    token.filter(|token| token.user_id == caller.user_id).ok_or_else(not_found)
+    token.filter(|token| token.user_id == user_id).ok_or_else(not_found)
 }
 
-/// The caller's tokens, the youngest first; dead ones for a month.
+/// A user's tokens, the youngest first; dead ones for a month.
 pub async fn list(
     app: &App,
-    caller: &Credential,
+    user_id: UserId,
     status: StatusFilter,
     limit: u16,
     cursor: Option<&str>,
 ) -> Result<Page<ListedCliToken>, Failure<Foreign>> {
     let now = app.clock.now();
-    let owner = caller.user_id.to_string();
+    let owner = user_id.to_string();
     let list = List { vault: &app.vault, of: &[b"cli tokens", owner.as_bytes()], limit };
     let before = list.behind(cursor).map_err(Failure::Refused)?.map(CliTokenId::from);
     let dead_since = later(now, -lifetimes::CLI_TOKEN_LISTED);
     let listed = Listed { now, dead_since, status, before, limit: list.rows() };
     let db = app.database.connect().await?;
-    let data = store::cli_tokens::list_by_user(&db, caller.user_id, &listed).await?;
+    let data = store::cli_tokens::list_by_user(&db, user_id, &listed).await?;
     Ok(list.page(data, |token| token.id.uuid()))
 }

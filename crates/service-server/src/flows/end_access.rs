@@ -112,6 +112,7 @@ pub async fn disable_user(app: &App, address: &Address) -> anyhow::Result<Result
     let because = Reason::UserDisabled;
     transaction.end_grants_of(user_id, Which::All, because).await?;
     store::cli_tokens::mark_all_revoked(transaction.db(), user_id, None, because, now).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     transaction.end(Subject::User(user_id), because).await?;
     record(transaction.db(), EventName::UserDisabled, Some(user_id), None, now).await?;
     finish(app, transaction).await?;
@@ -140,6 +141,7 @@ pub async fn sign_out_user(app: &App, address: &Address) -> anyhow::Result<Resul
     store::users::lock(transaction.db(), user_id).await?;
     let because = Reason::RevokedByAdmin;
     transaction.end_grants_of(user_id, Which::All, because).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     record(transaction.db(), EventName::UserSignedOut, Some(user_id), None, now).await?;
     finish(app, transaction).await?;
     Ok(Ok(user_id))

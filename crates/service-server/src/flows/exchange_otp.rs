@@ -1,17 +1,9 @@
 //! Exchanging a one-time code for tokens: the OTP grant of `POST /oauth/token`.
 //!
 //! 1. The client must be one of ours that may do this, and what it asks for must exist.
-//! 2. Too many wrong codes from this network: nothing is tried.
-//! 3. Count the try, in one guarded statement that also says whether the code may still be tried, and take a place in
-//!    the address's budget of wrong codes. Commit: whatever happens from here on, the try stays counted.
-//! 4. Compare, and judge.
-//! 5. Right: spend the code, give the place back, make the account if this is its first sign-in, and issue tokens.
-//!    Wrong: count it against the network's and everybody's budget.
-//!
-//! When everybody's budget is used up, codes still work, but each can be tried only once: guessing then takes a mail for
-//! every guess, and nobody can switch sign-in off for all.
+//! 2. Try the code (`redeem_otp.rs`).
+//! 3. Right: issue tokens, in the transaction that spends the code.
 
-use serde_json::json;
 use service_api::{
     audit_events::EventName,
     ids::{OtpId, UserId, WorkspaceId},
@@ -21,11 +13,9 @@ use service_api::{
 use service_rules::{
     Timestamp,
     clients::{self, Client, GrantType},
-    email::Address,
-    otp::{self, Tried, Typed, Verdict},
+    otp::{self, Typed},
     scopes,
 };
-use subtle::ConstantTimeEq as _;
 
 use crate::{
     app::App,
@@ -35,12 +25,9 @@ use crate::{
         Asker,
         clients::PresentedClient,
         issue,
-        limit::{Limit, network_of},
-        request_otp::CodeFor,
+        redeem_otp::{Attempt, SignIn},
     },
-    mint,
-    store::{self, otps::CountedTry},
-    vault::Purpose,
+    mint, store,
 };
 
 #[derive(Debug)]
@@ -55,8 +42,11 @@ pub enum Refusal {
     Code(otp::Refusal),
 }
 
-/// Everybody's wrong codes together.
-const EVERYBODY: Limit<'static> = Limit { policy: "otp-failures", whom: b"" };
+impl From<otp::Refusal> for Refusal {
+    fn from(refusal: otp::Refusal) -> Self {
+        Self::Code(refusal)
+    }
+}
 
 pub async fn exchange_otp(
     app: &App,
@@ -69,25 +59,13 @@ pub async fn exchange_otp(
     let asked = Asked::read(app, request);
     let db = app.database.connect().await?;
     let found = store::clients::find(&db, client.id.as_deref().unwrap_or(SERVICE_CLI)).await?;
-    let client = clients::judge(found.as_ref(), client.digest().as_ref(), GrantType::Otp)
-        .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
-    let exchange = Exchange { app, asker, client, asked: asked.map_err(Failure::Refused)?, now };
-    let refuse = |why| Failure::Refused(Refusal::Code(why));
-
-    let network = network_of(asker.address);
-    let per_network = Limit { policy: "otp-failures-network", whom: network.as_bytes() };
-    let rate = app.config.limits.otp_failures_per_network;
-    if let Some(limited) = per_network.is_exhausted(app, &db, rate, now).await? {
-        return Err(refuse(otp::Refusal::Limited(limited)));
-    }
-    let everybody = EVERYBODY.is_exhausted(app, &db, app.config.limits.otp_failures, now).await?;
     drop(db);
-
-    let counted = exchange.count().await?.map_err(refuse)?;
-    if let Some(limited) = everybody.filter(|_| counted.number > 1) {
-        return Err(refuse(otp::Refusal::Limited(limited)));
-    }
-    exchange.try_code(&counted, &per_network).await?.map_err(Failure::Refused)
+    let client = clients::judge(found.as_ref(), &client.proof(), GrantType::Otp)
+        .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+    let asked = asked.map_err(Failure::Refused)?;
+    let attempt = Attempt { app, asker, client_id: &client.id, otp_id: asked.otp_id, code: asked.code, now };
+    let (scopes, workspace_id) = (asked.scopes, asked.workspace_id);
+    attempt.redeem(&Tokens { app, asker, client, scopes, workspace_id, now }).await
 }
 
 /// What the request asks for, in usable form.
@@ -117,124 +95,41 @@ impl Asked {
     }
 }
 
-/// One exchange, by a client that may.
-struct Exchange<'a> {
+/// The tokens that the code is for.
+struct Tokens<'a> {
     app: &'a App,
     asker: &'a Asker,
     client: &'a Client,
-    asked: Asked,
+    scopes: Scopes,
+    workspace_id: Option<WorkspaceId>,
     now: Timestamp,
 }
 
-impl Exchange<'_> {
-    /// Counts the try and takes a place among the address's wrong codes, for good.
-    async fn count(&self) -> Result<Result<CountedTry, otp::Refusal>, Error> {
-        let db = self.app.database.begin().await?;
-        let Some(counted) = store::otps::count_try(&db, self.asked.otp_id, &self.client.id, self.now).await? else {
-            return Ok(Err(otp::Refusal::NotAccepted));
+impl SignIn for Tokens<'_> {
+    type Output = TokenResponse;
+    type Refusal = Refusal;
+
+    async fn allows(&self, db: &Connection, user_id: Option<UserId>) -> Result<Result<(), Refusal>, Error> {
+        let Some(workspace_id) = self.workspace_id else { return Ok(Ok(())) };
+        let role = match user_id {
+            Some(user_id) => store::memberships::find_role(db, user_id, workspace_id).await?,
+            None => None,
         };
-        let windows = &self.app.config.limits.otp_failures_per_address;
-        let limited = budget(&counted).take_in_windows(self.app, &db, windows, self.now).await?;
-        db.commit().await?;
-        Ok(limited.map_or(Ok(counted), |limited| Err(otp::Refusal::Limited(limited))))
+        Ok(role.map(drop).ok_or(Refusal::Workspace))
     }
 
-    async fn try_code(
-        &self,
-        counted: &CountedTry,
-        per_network: &Limit<'_>,
-    ) -> anyhow::Result<Result<TokenResponse, Refusal>> {
-        let address = Address::parse(&counted.address).map_err(|_| anyhow::anyhow!("otps.address holds no address"))?;
-        let db = self.app.database.begin().await?;
-        let account = store::emails::find_user(&db, &address).await?;
-        let user_disabled = account.as_ref().is_some_and(|account| account.disabled);
-        let user_id = account.map(|account| account.user_id);
-        let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
-            Verdict::SignIn => {
-                budget(counted).give_back(self.app, &db, self.now).await?;
-                self.sign_in(&db, &address, user_id).await?
-            }
-            Verdict::Refuse(why) => {
-                let limits = &self.app.config.limits;
-                per_network.take_at_rate(self.app, &db, limits.otp_failures_per_network, self.now).await?;
-                EVERYBODY.take_at_rate(self.app, &db, limits.otp_failures, self.now).await?;
-                let mut event =
-                    self.asker.event(EventName::OtpFailed, self.now, json!({ "otpId": self.asked.otp_id }))?;
-                event.client_id = Some(&self.client.id);
-                event.user_id = user_id;
-                store::audit_events::insert(&db, &event).await?;
-                Err(Refusal::Code(why))
-            }
-        };
-        db.commit().await?;
-        Ok(outcome)
-    }
-
-    fn matches(&self, counted: &CountedTry) -> Result<bool, Error> {
-        let meant = CodeFor { otp_id: self.asked.otp_id, address: &counted.address, client_id: &counted.client_id };
-        let parts = meant.parts(self.asked.code.as_bytes());
-        let parts = parts.each_ref().map(Vec::as_slice);
-        let typed = self.app.vault.mac_under(counted.mac_key, Purpose::OtpCode, &parts);
-        // Not a wrong code: this node lacks a root key that another has.
-        let typed =
-            typed.ok_or_else(|| Error::Unavailable(format!("root key {} is not configured", counted.mac_key)))?;
-        Ok(typed.ct_eq(&counted.mac).into())
-    }
-
-    async fn sign_in(
-        &self,
-        db: &Connection,
-        address: &Address,
-        user_id: Option<UserId>,
-    ) -> anyhow::Result<Result<TokenResponse, Refusal>> {
-        if let Some(workspace_id) = self.asked.workspace_id {
-            let role = match user_id {
-                Some(user_id) => store::memberships::find_role(db, user_id, workspace_id).await?,
-                None => None,
-            };
-            if role.is_none() {
-                return Ok(Err(Refusal::Workspace));
-            }
-        }
-        if let Some(user_id) = user_id
-            && !store::users::lock_enabled(db, user_id).await?
-        {
-            return Ok(Err(Refusal::Code(otp::Refusal::NotAccepted)));
-        }
-        // Of several who typed the right code at once, one goes on.
-        if !store::otps::mark_consumed(db, self.asked.otp_id, self.now).await? {
-            return Ok(Err(Refusal::Code(otp::Refusal::NotAccepted)));
-        }
-        let user_id = match user_id {
-            Some(user_id) => user_id,
-            None => self.make_account(db, address).await?,
-        };
+    async fn open(&self, db: &Connection, user_id: UserId) -> anyhow::Result<TokenResponse> {
         let opening = issue::Opening {
+            id: mint::id(self.now)?,
             user_id,
             client_id: &self.client.id,
-            scopes: self.asked.scopes,
-            workspace_id: self.asked.workspace_id,
+            scopes: self.scopes,
+            workspace_id: self.workspace_id,
             audience: &self.app.audience,
-            ends_at: issue::end_of_sign_in(&self.client.id, self.now),
+            ends_at: issue::end_of_sign_in(self.app, &self.client.id, &self.app.audience, self.now),
             event: EventName::SignInSucceeded,
             method: "otp",
         };
-        Ok(Ok(issue::open(self.app, db, self.asker, &opening, self.now).await?))
+        issue::open(self.app, db, self.asker, &opening, self.now).await
     }
-
-    async fn make_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {
-        let new: UserId = mint::id(self.now)?;
-        let owner = store::emails::claim(db, address, new, self.now).await?;
-        if owner == new {
-            store::users::insert(db, new, address, self.now).await?;
-            let mut event = self.asker.event(EventName::UserCreated, self.now, json!({}))?;
-            event.user_id = Some(new);
-            store::audit_events::insert(db, &event).await?;
-        }
-        Ok(owner)
-    }
-}
-
-fn budget(counted: &CountedTry) -> Limit<'_> {
-    Limit { policy: "otp-failures-address", whom: counted.address.as_bytes() }
 }

@@ -16,7 +16,7 @@ use service_rules::{
 use crate::{
     app::App,
     failure::Failure,
-    flows::{Asker, authenticate, clients::PresentedClient, refresh},
+    flows::{Asker, authenticate, clients::PresentedClient, prove_client, refresh},
     refresh_token::UnverifiedToken,
     store::{self, grants::StoredGrant},
 };
@@ -39,9 +39,12 @@ pub async fn introspect(
         Some(id) => store::clients::find(&db, id).await?,
         None => None,
     };
-    clients::judge_introspection(found.as_ref(), client.digest().as_ref())
-        .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     drop(db);
+    let proof = prove_client::prove(app, asker, found.as_ref(), client)
+        .await
+        .map_err(|failure| failure.map(Refusal::Client))?;
+    clients::judge_introspection(found.as_ref(), &proof)
+        .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
     let token = about.token.as_ref().ok_or(Failure::Refused(Refusal::Unusable("token is missing")))?;
     let token = match (UnverifiedToken::read_any(token), CliToken::parse(token.expose())) {
         (Some(token), _) => refresh_token(app, asker, &token, now).await?,

@@ -7,7 +7,7 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
-    oauth::{SERVICE_CLI, SERVICE_MCP, TokenResponse, TokenType},
+    oauth::{SERVICE_CLI, TokenResponse, TokenType},
     scope::Scopes,
     token::{Token, TokenKind},
 };
@@ -27,6 +27,7 @@ use crate::{
 
 /// A grant that is to be opened: for whom, for what, until when, and how that came about.
 pub struct Opening<'a> {
+    pub id: GrantId,
     pub user_id: UserId,
     pub client_id: &'a str,
     pub scopes: Scopes,
@@ -39,8 +40,15 @@ pub struct Opening<'a> {
 
 /// When a sign-in with this client ends, however often it is refreshed.
 #[must_use]
-pub fn end_of_sign_in(client_id: &str, now: Timestamp) -> Timestamp {
-    later(now, if client_id == SERVICE_CLI { lifetimes::REFRESH_ABSOLUTE_CLI } else { lifetimes::REFRESH_ABSOLUTE })
+pub fn end_of_sign_in(app: &App, client_id: &str, audience: &str, now: Timestamp) -> Timestamp {
+    let life = if client_id == SERVICE_CLI {
+        lifetimes::REFRESH_ABSOLUTE_CLI
+    } else if audience == app.mcp_audience {
+        lifetimes::REFRESH_ABSOLUTE_MCP
+    } else {
+        lifetimes::REFRESH_ABSOLUTE
+    };
+    later(now, life)
 }
 
 /// Opens a grant and issues its first pair of tokens.
@@ -52,7 +60,7 @@ pub async fn open<K: TokenKind>(
     now: Timestamp,
 ) -> anyhow::Result<TokenResponse<K>> {
     let grant = NewGrant {
-        id: mint::id(now)?,
+        id: opening.id,
         user_id: opening.user_id,
         client_id: opening.client_id,
         scopes: opening.scopes,
@@ -102,7 +110,7 @@ pub fn pair<K: TokenKind>(
     refresh_token: Token<K>,
     now: Timestamp,
 ) -> anyhow::Result<TokenResponse<K>> {
-    let usual = if access.client_id == SERVICE_MCP { lifetimes::ACCESS_TOKEN_MCP } else { lifetimes::ACCESS_TOKEN };
+    let usual = if access.audience == app.mcp_audience { lifetimes::ACCESS_TOKEN_MCP } else { lifetimes::ACCESS_TOKEN };
     let life = usual.min(access.ends_at.as_second() - now.as_second());
     let claims = Claims {
         iss: app.config.base_url.clone(),

@@ -21,7 +21,7 @@ use crate::{
         maker::Maker,
         refresh::{self, Bearer},
     },
-    store,
+    mint, store,
 };
 
 /// Our own clients that people sign in with.
@@ -41,16 +41,16 @@ pub enum Refusal {
 pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> Result<McpTokens, Failure<Refusal>> {
     let now = app.clock.now();
     let refuse = |refusal| Failure::Refused(refusal);
-    if !MAKERS.contains(&maker.credential.client_id.as_str()) {
+    if !MAKERS.contains(&maker.client_id) {
         return Err(refuse(Refusal::NotOurs));
     }
     let asked = scopes::grant(request.scope.as_deref()).map_err(|_| refuse(Refusal::Scope))?;
-    maker.credential.check_covers(asked).map_err(|refusal| refuse(Refusal::Bearer(refusal)))?;
+    maker.check_covers(asked).map_err(|refusal| refuse(Refusal::Bearer(refusal)))?;
     let workspace_id = maker.workspace(request.workspace_id.as_deref());
     let workspace_id = workspace_id.map_err(|invalid| refuse(Refusal::Invalid(invalid)))?;
     let db = app.database.begin().await?;
-    let user_id = maker.credential.user_id;
-    let ends_at = maker.hold(&db).await?.ok_or(refuse(Refusal::Bearer(bearer::Refusal::Invalid)))?;
+    let user_id = maker.user_id;
+    let ends_at = maker.hold(&db, now).await?.ok_or(refuse(Refusal::Bearer(bearer::Refusal::Invalid)))?;
     if let Some(id) = workspace_id
         && store::memberships::find_role(&db, user_id, id).await?.is_none()
     {
@@ -60,6 +60,7 @@ pub async fn create(app: &App, maker: &Maker<'_>, request: &CreateMcpTokens) -> 
         return Err(refuse(Refusal::Limited(limited)));
     }
     let opening = issue::Opening {
+        id: mint::id(now)?,
         user_id,
         client_id: SERVICE_MCP,
         scopes: asked,
@@ -93,7 +94,7 @@ pub async fn refresh(
     bearer: Bearer,
     token: PresentedToken,
 ) -> Result<McpTokens, Failure<refresh::Refusal>> {
-    let client = PresentedClient { id: Some(SERVICE_MCP.to_owned()), secret: None };
+    let client = PresentedClient { id: Some(SERVICE_MCP.to_owned()), ..PresentedClient::default() };
     let request = TokenRequest { refresh_token: Some(token), ..TokenRequest::default() };
     let tokens = refresh::refresh::<McpRefresh>(app, asker, &client, &request, Some(bearer)).await?;
     Ok(McpTokens { tokens, client_id: SERVICE_MCP.to_owned() })

@@ -3,13 +3,19 @@
 //! A flow reads the clock once, opens its own transaction, asks `store` for facts and `service-rules` for the verdict,
 //! and carries the verdict out. It knows nothing of HTTP.
 
+pub mod account;
+pub mod agree;
 pub mod audit_events;
 pub mod audit_months;
 pub mod authenticate;
+pub mod authorize;
+pub mod browser;
 pub mod cli_tokens;
+pub mod client_documents;
 pub mod clients;
 pub mod end_access;
 pub mod enter_space;
+pub mod exchange_code;
 pub mod exchange_otp;
 pub mod introspect;
 pub mod issue;
@@ -18,13 +24,18 @@ pub mod login_options;
 pub mod maker;
 pub mod mcp_tokens;
 pub mod projects;
+pub mod prove_client;
 pub mod readiness;
+mod redeem_otp;
 pub mod refresh;
+pub mod register_client;
+pub mod replay;
 pub mod request_otp;
 pub mod revoke;
 pub mod rotate_signing_keys;
 pub mod seal_audit;
 pub mod sessions;
+pub mod sign_in;
 pub mod token_leaks;
 pub mod verify_audit;
 pub mod whoami;

@@ -9,7 +9,6 @@
 //! Nothing is lost if this node dies anywhere between: the token that was presented goes on working until its successor
 //! is used.
 
-use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
@@ -19,8 +18,11 @@ use service_api::{
     token::{McpRefresh, TokenKind},
 };
 use service_rules::{
-    Timestamp, clients, lifetimes,
-    rotation::{self, Generations, Presented, Verdict},
+    Timestamp,
+    clients::{self, Proof},
+    lifetimes,
+    resources::Resource,
+    rotation::{self, Presented, Verdict},
     scopes,
     signing::later,
 };
@@ -32,14 +34,13 @@ use crate::{
     flows::{
         Asker,
         clients::PresentedClient,
-        end_access::EndingTransaction,
         issue::{self, Access, Lineage},
+        prove_client,
+        replay::{self, Replay},
     },
-    letters::Letter,
     refresh_token::UnverifiedToken,
     store::{
         self,
-        audit_events::Event,
         grants::{Advance, StoredGrant},
     },
 };
@@ -85,6 +86,7 @@ pub async fn refresh<K: TokenKind>(
     let refuse = |why| Err(Failure::Refused(why));
     let Some(text) = &request.refresh_token else { return refuse(Refusal::Unusable("refresh_token is missing")) };
     let Some(token) = UnverifiedToken::read::<K>(text) else { return refuse(Refusal::Token(None)) };
+    let proof = prove(app, asker, client).await?;
     let refreshing = Refreshing { app, asker, client, token, now };
     for _ in 0..TRIES {
         let db = app.database.connect().await?;
@@ -96,7 +98,7 @@ pub async fn refresh<K: TokenKind>(
             return refuse(Refusal::Token(None));
         }
         if genuine && client.id.as_ref() == Some(&grant.client.id) {
-            clients::authenticate(Some(&grant.client), client.digest().as_ref())
+            clients::authenticate(Some(&grant.client), &proof)
                 .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
         }
         let verdict = refreshing.judge(&grant, genuine)?;
@@ -112,7 +114,7 @@ pub async fn refresh<K: TokenKind>(
                 }
             }
             Verdict::Repeat | Verdict::Rotate | Verdict::Supersede | Verdict::FastForward => {
-                let scopes = asked_for(request, &grant).map_err(Failure::Refused)?;
+                let scopes = asked_for(app, request, &grant).map_err(Failure::Refused)?;
                 if let Some(pair) = refreshing.advance(db, &grant, verdict, scopes).await? {
                     return Ok(pair);
                 }
@@ -122,9 +124,21 @@ pub async fn refresh<K: TokenKind>(
     Err(Error::Unavailable("the grant moved on every time".into()).into())
 }
 
+/// By what the client proved itself, if it tries to; once, because what it signed counts once.
+async fn prove(app: &App, asker: &Asker, client: &PresentedClient) -> Result<Proof, Failure<Refusal>> {
+    let (Some(id), true) = (&client.id, client.proof() != Proof::Nothing) else { return Ok(client.proof()) };
+    let found = {
+        let db = app.database.connect().await?;
+        store::clients::find(&db, id).await?
+    };
+    prove_client::prove(app, asker, found.as_ref(), client).await.map_err(|failure| failure.map(Refusal::Client))
+}
+
 /// What the request wants of the grant, which may be less than it has and nothing else.
-fn asked_for(request: &TokenRequest, grant: &StoredGrant) -> Result<Scopes, Refusal> {
-    if request.resource.as_ref().is_some_and(|resource| *resource != grant.audience) {
+fn asked_for(app: &App, request: &TokenRequest, grant: &StoredGrant) -> Result<Scopes, Refusal> {
+    let (base_url, usual) =
+        (&app.config.base_url, if grant.audience == app.mcp_audience { Resource::Mcp } else { Resource::Api });
+    if request.resource.as_ref().is_some_and(|uri| Resource::parse(uri, base_url, usual) != Some(usual)) {
         return Err(Refusal::Target);
     }
     let same = |workspace: &String| grant.workspace_id.is_some_and(|own| own.to_string() == *workspace);
@@ -207,7 +221,7 @@ impl Refreshing<'_> {
         if advanced {
             store::audit_events::insert(
                 &db,
-                &event(self.asker, EventName::RefreshFastForwarded, grant, self.token.generation, self.now)?,
+                &replay::event(self.asker, EventName::RefreshFastForwarded, grant, self.token.generation, self.now)?,
             )
             .await?;
             db.commit().await?;
@@ -237,53 +251,6 @@ pub fn is_genuine(app: &App, token: &UnverifiedToken, grant: &StoredGrant, now: 
         return Err(Error::Unavailable(format!("root key {} is not configured", token.key_id)).into());
     }
     Ok(false)
-}
-
-/// A token that came back although somebody else has its successor.
-pub struct Replay<'a> {
-    pub grant: &'a StoredGrant,
-    pub presented: i32,
-    pub reason: Reason,
-}
-
-impl Replay<'_> {
-    /// Ends the grant, and tells its user; `false`: it has been ended meanwhile.
-    pub async fn end(&self, app: &App, asker: &Asker, now: Timestamp) -> anyhow::Result<bool> {
-        let mut transaction = EndingTransaction::begin(app, now).await?;
-        if !transaction.end_grant(self.grant.id, Reason::Replayed).await? {
-            return Ok(false);
-        }
-        let mut event = event(asker, EventName::RefreshReplay, self.grant, self.presented, now)?;
-        event.details["reason"] = self.reason.as_str().into();
-        store::audit_events::insert(transaction.db(), &event).await?;
-        let letter = Letter::SessionReplayed {
-            to: self.grant.user_email.clone(),
-            client_id: self.grant.client.id.clone(),
-            ended_at: now,
-            presented_from: asker.address.to_string(),
-        };
-        letter.post(&app.vault, transaction.db(), now, later(now, lifetimes::WARNING)).await?;
-        transaction.commit().await?;
-        app.mail_waiting.notify_one();
-        Ok(true)
-    }
-}
-
-fn event<'g>(
-    asker: &Asker,
-    name: EventName,
-    grant: &'g StoredGrant,
-    presented: i32,
-    now: Timestamp,
-) -> anyhow::Result<Event<'g>> {
-    let Generations { base, issued } = grant.facts.generations;
-    let mut event: Event<'g> =
-        asker.event(name, now, json!({ "presented": presented, "base": base, "issued": issued }))?;
-    event.user_id = Some(grant.user_id);
-    event.client_id = Some(&grant.client.id);
-    event.workspace_id = grant.workspace_id;
-    event.subject = Some(grant.id.to_string());
-    Ok(event)
 }
 
 /// Sessions that were last refreshed before this are dead.

@@ -15,7 +15,7 @@ use service_api::{
     sign_in::{OtpRequest, OtpRequested},
 };
 use service_rules::{
-    clients::{self, GrantType},
+    clients::{self, GrantType, Proof},
     email::{Address, NotAnAddress},
     lifetimes,
     limits::Limited,
@@ -56,10 +56,24 @@ pub enum Refusal {
     Limited(Limited),
 }
 
+/// What codes are for that were asked for on a page: no client redeems them.
+pub const BROWSER: &str = "browser";
+
 pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Result<OtpRequested, Failure<Refusal>> {
+    if let Some(id) = &request.client_id {
+        let db = app.database.connect().await?;
+        let client = store::clients::find(&db, id).await?;
+        clients::judge(client.as_ref(), &Proof::Nothing, GrantType::Otp)
+            .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
+    }
+    send(app, asker, &request.email, request.client_id.as_deref().unwrap_or_default()).await
+}
+
+/// Sends a code that only this client can redeem; empty: any of ours.
+pub async fn send(app: &App, asker: &Asker, email: &str, client_id: &str) -> Result<OtpRequested, Failure<Refusal>> {
     let now = app.clock.now();
     let limits = &app.config.limits;
-    let address = Address::parse(&request.email).map_err(|NotAnAddress| Failure::Refused(Refusal::NotAnAddress))?;
+    let address = Address::parse(email).map_err(|NotAnAddress| Failure::Refused(Refusal::NotAnAddress))?;
 
     let network = network_of(asker.address);
     let per_network = Limit { policy: "otp-network", whom: network.as_bytes() };
@@ -72,11 +86,6 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     }
 
     let db = app.database.begin().await?;
-    if let Some(id) = &request.client_id {
-        let client = store::clients::find(&db, id).await?;
-        clients::judge(client.as_ref(), None, GrantType::Otp)
-            .map_err(|refusal| Failure::Refused(Refusal::Client(refusal)))?;
-    }
     let per_address = Limit { policy: "otp-address", whom: address.as_str().as_bytes() };
     if let Some(limited) = per_address.take_in_windows(app, &db, &limits.otp_sends_per_address, now).await? {
         return Err(Failure::Refused(Refusal::Limited(limited)));
@@ -85,7 +94,6 @@ pub async fn request_otp(app: &App, asker: &Asker, request: &OtpRequest) -> Resu
     let id: OtpId = mint::id(now)?;
     let code = mint::otp_code()?;
     let expires_at = later(now, lifetimes::OTP);
-    let client_id = request.client_id.as_deref().unwrap_or_default();
     let meant = CodeFor { otp_id: id, address: address.as_str(), client_id };
     let mac = app.vault.mac(Purpose::OtpCode, &meant.parts(code.expose().as_bytes()).each_ref().map(Vec::as_slice));
     let otp = NewOtp { address: &address, client_id, mac, created_at: now, expires_at };

@@ -21,10 +21,8 @@ use crate::{
     app::App,
     failure::Failure,
     flows::{
-        Asker, authenticate,
-        clients::PresentedClient,
-        end_access::EndingTransaction,
-        refresh::{self, Replay},
+        Asker, authenticate, clients::PresentedClient, end_access::EndingTransaction, prove_client, refresh,
+        replay::Replay,
     },
     refresh_token::UnverifiedToken,
     store::{self, grants::StoredGrant},
@@ -51,8 +49,11 @@ pub async fn revoke(
     let client_id = client.id.as_deref().ok_or(refuse(Refusal::Unusable("client_id is missing")))?;
     let db = app.database.connect().await?;
     let found = store::clients::find(&db, client_id).await?;
-    clients::authenticate(found.as_ref(), client.digest().as_ref()).map_err(|why| refuse(Refusal::Client(why)))?;
     drop(db);
+    let proof = prove_client::prove(app, asker, found.as_ref(), client)
+        .await
+        .map_err(|failure| failure.map(Refusal::Client))?;
+    clients::authenticate(found.as_ref(), &proof).map_err(|why| refuse(Refusal::Client(why)))?;
 
     if let Some(token) = CliToken::parse(token.expose()) {
         return revoke_cli_token(app, asker, client_id, &token, now).await;

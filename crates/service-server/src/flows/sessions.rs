@@ -75,6 +75,7 @@ pub async fn end_others(app: &App, asker: &Asker, caller: &SignedIn) -> anyhow::
     // Whoever opens another session at this moment has done so before, or does so after.
     store::users::lock(transaction.db(), caller.user_id).await?;
     let ended = transaction.end_grants_of(caller.user_id, Which::Except(caller.session), because).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), caller.user_id, None).await?;
     if ended > 0 {
         let mut event =
             asker.event(EventName::SessionOthersEnded, now, json!({ "by": caller.session, "ended": ended }))?;

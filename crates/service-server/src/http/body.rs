@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     body::{Bytes, HttpBody as _},
     extract::{FromRequest, Request},
-    http::{HeaderMap, Method, header},
+    http::{HeaderMap, Method, header, request::Parts},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -69,16 +69,29 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
+/// The pairs of a form that a page of ours sent.
+pub fn form_pairs(parts: &mut Parts) -> Result<Vec<(String, String)>, Unreadable> {
+    is_form(&parts.headers, endpoints::Body::Form)?;
+    let bytes = parts.extensions.remove().map_or_else(Bytes::new, |Arrived(bytes)| bytes);
+    let pairs = std::str::from_utf8(&bytes).ok().and_then(query::pairs);
+    pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; go back and try again.".into()))
+}
+
 fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Unreadable> {
-    let forms = accepted == endpoints::Body::JsonOrForm;
-    let expected = if forms { "application/json or application/x-www-form-urlencoded" } else { "application/json" };
+    let forms = matches!(accepted, endpoints::Body::JsonOrForm | endpoints::Body::Form);
+    let json = accepted != endpoints::Body::Form;
+    let expected = match accepted {
+        endpoints::Body::JsonOrForm => "application/json or application/x-www-form-urlencoded",
+        endpoints::Body::Form => "application/x-www-form-urlencoded",
+        endpoints::Body::Json | endpoints::Body::None => "application/json",
+    };
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let only = values.next().filter(|_| values.next().is_none());
     let text = only.and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
     let (media_type, parameters) = text.split_once(';').unwrap_or((&text, ""));
     let known_charset = matches!(parameters.trim(), "" | "charset=utf-8" | "charset=\"utf-8\"");
     match media_type.trim() {
-        "application/json" if known_charset => Ok(false),
+        "application/json" if known_charset && json => Ok(false),
         "application/x-www-form-urlencoded" if known_charset && forms => Ok(true),
         _ => Err(Unreadable::MediaType(expected)),
     }

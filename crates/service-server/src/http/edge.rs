@@ -21,7 +21,8 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use service_api::{
-    endpoints, instant,
+    endpoints::{self, Access},
+    instant,
     token::{Cli, TokenKind as _},
 };
 use service_rules::network;
@@ -33,7 +34,9 @@ use crate::{
     http::{
         body,
         caller::TokenExpires,
+        cors,
         error::{ApiError, Trouble},
+        pages,
     },
     mint,
 };
@@ -64,7 +67,7 @@ pub async fn edge(
         Err(trouble) => ApiError::from(trouble).into(),
         Ok(()) => run(&app, request, next).await,
     };
-    let mut response = finish(response, &id);
+    let mut response = finish(response, &id, is_page(route));
     if let Some(at) = expires.as_ref().and_then(|expires| expires.0.get())
         && let Ok(value) = HeaderValue::from_str(&instant::to_text(*at))
     {
@@ -85,12 +88,17 @@ async fn run(app: &App, request: Request, next: Next) -> Response {
         Err(refused) => return refused.into(),
     };
     let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(Trouble::Full).into() };
+    let reader = cors::reader(app, request.headers(), request.uri().path()).await;
+    if let Some(answer) = reader.as_ref().and_then(|_| cors::preflight(&request)) {
+        return cors::allow(answer, reader);
+    }
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match timeout(app.config.http.deadline, work).await {
+    let response = match timeout(app.config.http.deadline, work).await {
         Ok(Ok(response)) => response,
         Ok(Err(_panic)) => ApiError::from(Trouble::Defect).into(),
         Err(_) => ApiError::from(Trouble::TooSlow).into(),
-    }
+    };
+    cors::allow(response, reader)
 }
 
 /// A token for automation is to be told when it ends, with every answer.
@@ -103,12 +111,14 @@ fn watch_token(request: &mut Request) -> Option<TokenExpires> {
 }
 
 /// Renders an error, and gives the response what all responses have.
-fn finish(mut response: Response, id: &str) -> Response {
+fn finish(mut response: Response, id: &str, is_page: bool) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         if let Some(cause) = error.cause() {
             tracing::error!(cause, request.id = id, "Request failed");
         }
-        response = error.render(id);
+        let allowed = std::mem::take(response.headers_mut());
+        response = if is_page { pages::problem::show(&error, id) } else { error.render(id) };
+        response.headers_mut().extend(allowed);
     }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(id) {
@@ -165,6 +175,11 @@ fn name_of(method: &Method) -> &'static str {
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     }
+}
+
+/// Whether people look at what is there.
+fn is_page(route: &str) -> bool {
+    endpoints::ALL.iter().any(|endpoint| endpoint.path == route && endpoint.access == Access::Browser)
 }
 
 /// The template of the route, from the contract's table: whatever else was asked for has none.

@@ -54,6 +54,18 @@ impl ApiError {
         self
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn description(&self) -> &str {
+        &self.description
+    }
+
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&HeaderName, HeaderValue)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?)))
+    }
+
     pub(super) fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }

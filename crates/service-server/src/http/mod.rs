@@ -3,12 +3,15 @@
 pub mod body;
 pub mod caller;
 pub mod connection;
+pub mod cors;
 pub mod edge;
 pub mod error;
 mod head;
 pub mod idempotency;
 pub mod oauth;
 pub mod ops;
+pub mod page_refusals;
+pub mod pages;
 pub mod paging;
 pub mod path;
 pub mod query;

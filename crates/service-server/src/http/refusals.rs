@@ -114,6 +114,7 @@ impl From<clients::Refusal> for ApiError {
                 let text = "The client is unknown, disabled, or authenticates in a way it is not registered for.";
                 error(401, InvalidClient, text).with(header::WWW_AUTHENTICATE, "Basic realm=\"service\"")
             }
+            clients::Refusal::Limited(limited) => limited.into(),
             clients::Refusal::NotThisGrant => {
                 error(400, UnauthorizedClient, "This client may not use this grant type.")
             }
@@ -158,7 +159,11 @@ impl From<cursor::Foreign> for ApiError {
 
 impl From<NotSignedIn> for ApiError {
     fn from(_: NotSignedIn) -> Self {
-        error(403, Forbidden, "A token for automation cannot do this; sign in, and use that access token.")
+        error(
+            403,
+            Forbidden,
+            "Only somebody who signed in with one of our own clients can do this; use such an access token.",
+        )
     }
 }
 
@@ -246,7 +251,7 @@ fn dead_session(reason: Option<Reason>) -> ApiError {
     }
 }
 
-fn unusable(what: &str) -> ApiError {
+pub(super) fn unusable(what: &str) -> ApiError {
     error(400, InvalidRequest, format!("The parameter {what}."))
 }
 

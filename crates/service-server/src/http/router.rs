@@ -10,7 +10,7 @@ use service_api::endpoints::{self, Endpoint, Method};
 
 use crate::{
     app::App,
-    http::{edge, error, oauth, v1},
+    http::{edge, error, oauth, pages, v1},
 };
 
 pub fn router(app: &App) -> Router {
@@ -34,10 +34,39 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::CREATE_MCP_TOKENS, v1::mcp_tokens::create))
         .merge(at(&endpoints::REFRESH_MCP_TOKENS, v1::mcp_tokens::refresh))
         .merge(at(&endpoints::TOKEN_LEAKS, v1::token_leaks::report))
+        .merge(at(&endpoints::REGISTER, oauth::register::register))
+        .merge(at(&endpoints::SERVER_METADATA, oauth::metadata::server))
+        .merge(at(&endpoints::RESOURCE_METADATA, oauth::metadata::resource))
+        .merge(at(&endpoints::API_METADATA, oauth::metadata::api))
+        .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
+        .merge(pages())
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
+}
+
+fn pages() -> Router<App> {
+    use pages::{account, authorize, consent, sign_in};
+    Router::new()
+        .merge(at(&endpoints::AUTHORIZE, authorize::by_query))
+        .merge(at(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
+        .merge(at(&endpoints::HOME, sign_in::home))
+        .merge(at(&endpoints::STYLESHEET, pages::stylesheet))
+        .merge(at(&endpoints::SIGN_IN, sign_in::begin))
+        .merge(at(&endpoints::SHOW_SIGN_IN, sign_in::show))
+        .merge(at(&endpoints::SEND_CODE, sign_in::send))
+        .merge(at(&endpoints::SHOW_CODE, sign_in::show_code))
+        .merge(at(&endpoints::ENTER_CODE, sign_in::enter))
+        .merge(at(&endpoints::RESEND_CODE, sign_in::resend))
+        .merge(at(&endpoints::SHOW_CONSENT, consent::show))
+        .merge(at(&endpoints::DECIDE, consent::decide))
+        .merge(at(&endpoints::SWITCH_ACCOUNT, consent::switch))
+        .merge(at(&endpoints::ACCOUNT, account::show))
+        .merge(at(&endpoints::ACCOUNT_END_SESSION, account::end_session))
+        .merge(at(&endpoints::ACCOUNT_CREATE_TOKEN, account::create_token))
+        .merge(at(&endpoints::ACCOUNT_REVOKE_TOKEN, account::revoke_token))
+        .merge(at(&endpoints::SIGN_OUT, account::sign_out))
 }
 
 /// The handler learns its row too, so that what the row says of queries and bodies is what is enforced.

@@ -1,8 +1,10 @@
 //! Table `clients`.
 
+use serde_json::Value;
 use service_rules::{
     Timestamp,
-    clients::{Client, SecretDigest},
+    clients::{Authentication, Client, Kind, SecretDigest},
+    registration::Registered,
 };
 use tokio_postgres::Row;
 
@@ -11,7 +13,7 @@ use crate::database::{Connection, Error};
 pub async fn find(db: &Connection, id: &str) -> Result<Option<Client>, Error> {
     let row = db
         .query_opt(
-            r"select id, name, first_party, may_use_otp, may_introspect, secret_digest,
+            r"select id, name, kind, may_use_otp, may_introspect, auth_method, secret_digest, redirect_uris,
                      disabled_at is not null as disabled
                 from clients where id = $1",
             &[&id],
@@ -20,34 +22,172 @@ pub async fn find(db: &Connection, id: &str) -> Result<Option<Client>, Error> {
     row.map(|row| read(&row, "id")).transpose()
 }
 
-/// A client that keeps a secret and may ask what tokens are worth.
-pub async fn insert_introspecting(
-    db: &Connection,
-    id: &str,
-    name: &str,
-    secret: &SecretDigest,
-    now: Timestamp,
-) -> Result<(), Error> {
+/// The public keys of a client that proves itself by signing.
+pub async fn find_jwks(db: &Connection, id: &str) -> Result<Option<Value>, Error> {
+    let row = db.query_opt(r"select jwks from clients where id = $1", &[&id]).await?;
+    row.map_or(Ok(None), |row| Ok(row.try_get("jwks")?))
+}
+
+pub async fn list(db: &Connection) -> Result<Vec<Client>, Error> {
+    let rows = db
+        .query(
+            r"select id, name, kind, may_use_otp, may_introspect, auth_method, secret_digest, redirect_uris,
+                     disabled_at is not null as disabled
+                from clients order by created_at, id limit 1000",
+            &[],
+        )
+        .await?;
+    rows.iter().map(|row| read(row, "id")).collect()
+}
+
+/// Whether pages of an origin belong to some client.
+pub async fn is_origin(db: &Connection, origin: &str) -> Result<bool, Error> {
+    let sql = r"select from clients where origins @> array[$1::text] and disabled_at is null limit 1";
+    Ok(db.query_opt(sql, &[&origin]).await?.is_some())
+}
+
+/// A client that an operator makes.
+pub struct NewClient<'a> {
+    pub id: &'a str,
+    pub name: &'a str,
+    pub redirect_uris: &'a [String],
+    pub origins: &'a [String],
+    pub may_introspect: bool,
+    pub secret: Option<&'a SecretDigest>,
+    pub jwks: Option<&'a Value>,
+}
+
+pub async fn insert(db: &Connection, new: &NewClient<'_>, now: Timestamp) -> Result<(), Error> {
+    let method = match (new.secret, new.jwks) {
+        (Some(_), _) => "secret",
+        (None, Some(_)) => "private_key_jwt",
+        (None, None) => "none",
+    };
     db.execute(
-        r"insert into clients (id, name, first_party, may_use_otp, may_introspect, secret_digest, created_at)
-          values ($1, $2, false, false, true, $3, $4)",
-        &[&id, &name, &secret.as_slice(), &now],
+        r"insert into clients (id, name, kind, first_party, may_use_otp, may_introspect, auth_method, secret_digest, jwks,
+                               redirect_uris, origins, created_at)
+          values ($1, $2, 'registered', false, false, $3, $4, $5, $6, $7, $8, $9)",
+        &[
+            &new.id,
+            &new.name,
+            &new.may_introspect,
+            &method,
+            &new.secret.map(<[u8; 32]>::as_slice),
+            &new.jwks,
+            &new.redirect_uris,
+            &new.origins,
+            &now,
+        ],
     )
     .await
     .map(drop)
+}
+
+/// Registers a client that says this of itself; returns the id of the one that said it first, and when it did.
+pub async fn register(
+    db: &Connection,
+    id: &str,
+    said: &Registered,
+    digest: &[u8; 32],
+    now: Timestamp,
+) -> Result<(String, Timestamp), Error> {
+    let row = db
+        .query_opt(
+            r"with made as (
+                  insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, metadata_digest,
+                                       created_at)
+                  values ($1, $2, 'dynamic', false, false, $3, $4, $5, $6)
+                  on conflict (metadata_digest) where metadata_digest is not null do nothing
+                  returning id, created_at)
+              select id, created_at from made
+              union all select id, created_at from clients where metadata_digest = $5
+              limit 1",
+            &[&id, &said.name, &said.redirect_uris, &said.origins, &digest.as_slice(), &now],
+        )
+        .await?;
+    // Whoever registers the same at the same moment may see neither: it asks again.
+    let row = row.ok_or_else(|| Error::Unavailable("the client is being registered".into()))?;
+    Ok((row.try_get("id")?, row.try_get("created_at")?))
+}
+
+/// Whether a client's document need not be fetched again yet.
+pub async fn is_fresh(db: &Connection, id: &str, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"select from clients where id = $1 and kind = 'document' and fresh_until > $2";
+    Ok(db.query_opt(sql, &[&id, &now]).await?.is_some())
+}
+
+/// Remembers what a client's own document says.
+pub async fn replace_document(
+    db: &Connection,
+    id: &str,
+    said: &Registered,
+    (now, fresh_until): (Timestamp, Timestamp),
+) -> Result<(), Error> {
+    db.execute(
+        r"insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, fresh_until, created_at)
+          values ($1, $2, 'document', false, false, $3, $4, $5, $6)
+          on conflict (id) do update
+             set name = excluded.name, redirect_uris = excluded.redirect_uris, origins = excluded.origins,
+                 fresh_until = excluded.fresh_until
+           where clients.kind = 'document'",
+        &[&id, &said.name, &said.redirect_uris, &said.origins, &fresh_until, &now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Forgets clients that made themselves known and that nobody ever agreed to.
+pub async fn delete_unused(db: &Connection, known_before: Timestamp, size: i64) -> Result<u64, Error> {
+    db.execute(
+        r"delete from clients where id in
+              (select id from clients c
+                where kind in ('dynamic', 'document') and coalesce(fresh_until, created_at) <= $1
+                  and not exists (select from consents where client_id = c.id)
+                limit $2 for update skip locked)",
+        &[&known_before, &size],
+    )
+    .await
+}
+
+/// Disables a client, or enables it again; `false`: it was so already, or there is none such.
+pub async fn mark_disabled(db: &Connection, id: &str, disabled_at: Option<Timestamp>) -> Result<bool, Error> {
+    let sql = r"update clients set disabled_at = $2
+                 where id = $1 and (disabled_at is null) <> ($2::timestamptz is null)";
+    Ok(db.execute(sql, &[&id, &disabled_at]).await? == 1)
+}
+
+/// Says where answers to a client may go from now on; `false`: there is none such.
+pub async fn update_redirect_uris(db: &Connection, id: &str, said: &Registered) -> Result<bool, Error> {
+    let sql = r"update clients set redirect_uris = $2, origins = $3 where id = $1";
+    Ok(db.execute(sql, &[&id, &said.redirect_uris, &said.origins]).await? == 1)
 }
 
 /// Reads a client's columns, its id from the one of this name.
 pub(super) fn read(row: &Row, id: &str) -> Result<Client, Error> {
     let secret: Option<&[u8]> = row.try_get("secret_digest")?;
     let secret = secret.map(SecretDigest::try_from).transpose();
+    let secret = secret.map_err(|_| super::impossible("clients", "secret_digest"))?;
+    let authentication = match (row.try_get("auth_method")?, secret) {
+        ("none", None) => Authentication::None,
+        ("secret", Some(digest)) => Authentication::Secret(digest),
+        ("private_key_jwt", None) => Authentication::PrivateKey,
+        _ => return Err(super::impossible("clients", "auth_method")),
+    };
+    let kind = match row.try_get("kind")? {
+        "first_party" => Kind::FirstParty,
+        "registered" => Kind::Registered,
+        "dynamic" => Kind::Dynamic,
+        "document" => Kind::Document,
+        _ => return Err(super::impossible("clients", "kind")),
+    };
     Ok(Client {
         id: row.try_get(id)?,
         name: row.try_get("name")?,
-        first_party: row.try_get("first_party")?,
+        kind,
         may_use_otp: row.try_get("may_use_otp")?,
         may_introspect: row.try_get("may_introspect")?,
-        secret: secret.map_err(|_| super::impossible("clients", "secret_digest"))?,
+        authentication,
+        redirect_uris: row.try_get("redirect_uris")?,
         disabled: row.try_get("disabled")?,
     })
 }

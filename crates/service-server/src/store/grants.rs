@@ -84,7 +84,8 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                          as revoked_because,
                      u.email, u.disabled_at is not null as user_disabled,
                      g.workspace_id is not null and m.user_id is null as workspace_left,
-                     c.id as client_id, c.name, c.first_party, c.may_use_otp, c.may_introspect, c.secret_digest,
+                     c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
+                     c.redirect_uris,
                      c.disabled_at is not null as disabled
                 from grants g
                 join users u on u.id = g.user_id
@@ -210,6 +211,13 @@ pub async fn mark_all_revoked(
 pub async fn lock_live(db: &Connection, id: GrantId) -> Result<bool, Error> {
     let sql = r"select from grants where id = $1 and revoked_at is null for share";
     Ok(db.query_opt(sql, &[&id.uuid()]).await?.is_some())
+}
+
+/// What lives of a user's grants to one client.
+pub async fn list_by_client(db: &Connection, user_id: UserId, client_id: &str) -> Result<Vec<GrantId>, Error> {
+    let sql = r"select id from grants where user_id = $1 and client_id = $2 and revoked_at is null";
+    let rows = db.query(sql, &[&user_id.uuid(), &client_id]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
 /// Whether this user ever had this grant.

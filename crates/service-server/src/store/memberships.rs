@@ -5,6 +5,7 @@ use service_api::{
     workspaces::Role,
 };
 use service_rules::Timestamp;
+use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
@@ -32,6 +33,18 @@ pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: Workspace
         )
         .await?;
     row.map(|row| from_text(row.try_get("role")?)).transpose()
+}
+
+/// The workspaces that a user is in, with their names.
+pub async fn list_workspaces(db: &Connection, user_id: UserId) -> Result<Vec<(WorkspaceId, String)>, Error> {
+    let rows = db
+        .query(
+            r"select w.id, w.name from memberships m join workspaces w on w.id = m.workspace_id
+               where m.user_id = $1 and m.ended_at is null order by w.name, w.id limit 200",
+            &[&user_id.uuid()],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), row.try_get("name")?))).collect()
 }
 
 /// Ends a membership; `false`: there is none that could end.

@@ -80,7 +80,7 @@ fn an_operator_ends_access_and_every_node_hears_of_it() -> Result<()> {
 fn a_client_that_introspects_is_made_once_and_shown_once() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
-        let printed = run(server, &["client", "create", "Reports"])?;
+        let printed = run(server, &["client", "create", "Reports", "--introspect"])?;
         let shown = |name: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
             line.map(str::to_owned).with_context(|| format!("no {name}"))

@@ -135,10 +135,9 @@ fn a_token_is_replaced_and_the_old_one_goes_on_for_the_hours_asked() -> Result<(
 fn a_token_is_given_back_and_introspected_like_any_other() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
-        let reports = service_server::flows::clients::create_introspecting(&server.app, "Reports").await?;
-        server.leaks.register("client secret", reports.secret.expose());
+        let (id, secret) = crate::revoke::reports(server).await?;
         let (_, token) = make(server, &ann, &json!({ "scopes": ["projects:read"] })).await?;
-        let about = json!({ "token": token, "client_id": reports.id, "client_secret": reports.secret.expose() });
+        let about = json!({ "token": token, "client_id": id, "client_secret": secret });
         let active = server.door.post("/oauth/introspect", &about).await?.body;
         assert_eq!((&active["active"], &active["scope"]), (&true.into(), &"projects:read".into()));
         assert_eq!(active["sub"], ann.user_id.to_string());

@@ -132,3 +132,11 @@ pub(crate) fn subtract(from: &[u8; 32], number: &[u8]) -> [u8; 32] {
     }
     difference
 }
+
+/// The public half of a key, as clients publish theirs.
+pub(crate) fn public_jwk(pkcs8: &[u8], kid: &str) -> Result<serde_json::Value> {
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8)?;
+    let point = pair.public_key().as_ref();
+    let (x, y) = (encode(&point[1..33]), encode(&point[33..65]));
+    Ok(serde_json::json!({ "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": kid, "x": x, "y": y }))
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use service_api::endpoints;
+use service_api::endpoints::{self, Access};
 use service_testkit::server::{TestServer, with_server};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -157,7 +157,7 @@ fn http_2_is_not_spoken_ht_09() -> Result<()> {
 fn a_route_has_one_spelling_ht_10() -> Result<()> {
     with_server(async |server| {
         // A segment that varies takes any spelling, and its handler looks at it.
-        for endpoint in endpoints::ALL.iter().filter(|endpoint| !endpoint.path.contains('{')) {
+        for endpoint in endpoints::ALL.iter().filter(|row| !row.path.contains('{') && row.access != Access::Browser) {
             let (method, path) = (endpoint.method.as_str(), endpoint.path);
             let (parent, name) = path.rsplit_once('/').context("a path without a slash")?;
             for spelling in [

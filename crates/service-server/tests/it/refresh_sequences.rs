@@ -113,12 +113,13 @@ async fn open(server: &TestServer, user: UserId) -> Result<(GrantId, Model)> {
     let asker = Asker { address: "192.0.2.1".parse()?, request_id: "req".into() };
     let now = server.now();
     let opening = issue::Opening {
+        id: service_server::mint::id(now)?,
         user_id: user,
         client_id: SERVICE_CLI,
         scopes: Scopes::READ,
         workspace_id: None,
         audience: &server.app.audience,
-        ends_at: issue::end_of_sign_in(SERVICE_CLI, now),
+        ends_at: issue::end_of_sign_in(&server.app, SERVICE_CLI, &server.app.audience, now),
         event: service_api::audit_events::EventName::SignInSucceeded,
         method: "test",
     };

@@ -104,7 +104,7 @@ fn audience_and_workspace_stay_those_of_the_grant_rf_14() -> Result<()> {
             server.door.post("/oauth/token", &body).await
         };
         let before = column(server, ann.grant_id, "grants.*::text || xmin::text").await?;
-        for resource in ["https://service.test/mcp", "https://evil.test", "https://service.test/v1/", "x"] {
+        for resource in ["https://service.test/mcp", "https://evil.test", "https://service.test/v1//", "x"] {
             let answer = ask("resource", resource).await?;
             assert_eq!((answer.status.as_u16(), answer.error()), (400, "invalid_target"), "{resource}");
         }

@@ -5,7 +5,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_rules::lifetimes;
-use service_server::flows::clients;
+use service_server::flows::clients::{self, Wanted};
 use service_testkit::{
     answer::Answer,
     server::{TestServer, refresh_body, signed_in, with_server},
@@ -102,11 +102,12 @@ fn only_its_own_client_gives_a_token_back() -> Result<()> {
 }
 
 /// A client that may introspect, and its secret.
-async fn reports(server: &TestServer) -> Result<(String, String)> {
-    let client = clients::create_introspecting(&server.app, "Reports").await?;
-    let secret = client.secret.expose().to_owned();
+pub(crate) async fn reports(server: &TestServer) -> Result<(String, String)> {
+    let wanted = Wanted { name: "Reports".into(), with_secret: true, may_introspect: true, ..Wanted::default() };
+    let made = clients::create(&server.app, &wanted).await?;
+    let secret = made.secret.context("it has no secret")?.expose().to_owned();
     server.leaks.register("client secret", &secret);
-    Ok((client.id, secret))
+    Ok((made.id, secret))
 }
 
 async fn introspect(server: &TestServer, (id, secret): &(String, String), token: &str) -> Result<Value> {

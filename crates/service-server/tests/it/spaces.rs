@@ -76,7 +76,7 @@ fn in_spaces() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
     endpoints::ALL.iter().filter(|endpoint| endpoint.query.contains(&"workspaceId")).filter_map(|endpoint| {
         match endpoint.access {
             Access::Bearer(needed) | Access::Owner(needed) | Access::SignedIn(needed) => Some((*endpoint, needed)),
-            Access::Public | Access::Client | Access::McpPair => None,
+            Access::Public | Access::Client | Access::Browser | Access::McpPair => None,
         }
     })
 }

@@ -1,8 +1,11 @@
 //! Who the client of a request to `/oauth` says it is, and by what it proves it (RFC 6749 section 2.3.1).
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use base64::{Engine as _, prelude::BASE64_STANDARD};
-use service_api::token::ClientSecret;
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
+use service_api::token::{ClientAssertion, ClientSecret};
 use service_rules::clients;
 use zeroize::Zeroizing;
 
@@ -17,22 +20,45 @@ use crate::{
 const BASIC: &[u8] = b"basic";
 const MAX_LENGTH: usize = 1_024;
 
-/// By `Authorization: Basic` or in the body; in both at once it is not to be understood.
-pub fn presented(
-    headers: &HeaderMap,
-    id: Option<String>,
-    secret: Option<ClientSecret>,
-) -> Result<PresentedClient, ApiError> {
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// What the body of a request says about its client.
+#[derive(Default)]
+pub struct InBody {
+    pub id: Option<String>,
+    pub secret: Option<ClientSecret>,
+    pub assertion: Option<ClientAssertion>,
+    pub assertion_type: Option<String>,
+}
+
+/// By `Authorization: Basic`, or in the body by a secret or a signature; in two ways at once it is not to be understood.
+pub fn presented(headers: &HeaderMap, body: InBody) -> Result<PresentedClient, ApiError> {
+    let InBody { id, secret, assertion, assertion_type } = body;
     let mut values = headers.get_all(header::AUTHORIZATION).iter().filter(|value| is_basic(value));
-    let Some(value) = values.next() else { return Ok(PresentedClient { id, secret }) };
-    if secret.is_some() || values.next().is_some() {
+    let (basic, second) = (values.next(), values.next());
+    let ways = [basic.is_some(), second.is_some(), secret.is_some(), assertion.is_some()];
+    if ways.iter().filter(|way| **way).count() > 1 {
         return Err(Unreadable::Body("The client authenticates in two ways; use one.".into()).into());
     }
+    if assertion.is_some() && assertion_type.as_deref() != Some(ASSERTION_TYPE) {
+        return Err(Unreadable::Body(format!("client_assertion_type is not {ASSERTION_TYPE}.")).into());
+    }
+    let Some(value) = basic else {
+        // Who signs need not say a second time who it is; it is believed only if the signature is right.
+        let id = id.or_else(|| subject(assertion.as_ref()?.expose()));
+        return Ok(PresentedClient { id, secret, assertion });
+    };
     let basic = read(value).ok_or(clients::Refusal::NotThisClient)?;
     if id.is_some() && id != basic.id {
         return Err(Unreadable::Body("The client names itself in two ways that differ; use one.".into()).into());
     }
     Ok(basic)
+}
+
+/// Whom an assertion says it is by.
+fn subject(assertion: &str) -> Option<String> {
+    let payload = BASE64_URL_SAFE_NO_PAD.decode(assertion.split('.').nth(1)?).ok()?;
+    serde_json::from_slice::<serde_json::Value>(&payload).ok()?["sub"].as_str().map(str::to_owned)
 }
 
 fn is_basic(value: &HeaderValue) -> bool {
@@ -47,8 +73,11 @@ fn read(value: &HeaderValue) -> Option<PresentedClient> {
     let (id, secret) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
     let (id, secret) = (query::decode(id)?, query::decode(secret)?);
     let printable = |text: &str| !text.is_empty() && text.chars().all(|c| !c.is_control());
-    (printable(&id) && printable(&secret))
-        .then(|| PresentedClient { id: Some(id), secret: Some(ClientSecret::new(secret)) })
+    (printable(&id) && printable(&secret)).then(|| PresentedClient {
+        id: Some(id),
+        secret: Some(ClientSecret::new(secret)),
+        assertion: None,
+    })
 }
 
 #[cfg(test)]
@@ -81,13 +110,24 @@ mod tests {
     fn one_way_at_a_time_tk_07() {
         let mut headers = HeaderMap::new();
         headers.append(header::AUTHORIZATION, basic(b"reports:x"));
-        let secret = || Some(ClientSecret::new("x".into()));
-        let id = |id: &str| Some(id.to_owned());
-        assert!(presented(&headers, None, None).is_ok());
-        assert!(presented(&headers, id("reports"), None).is_ok());
-        assert!(presented(&headers, id("other"), None).is_err());
-        assert!(presented(&headers, id("reports"), secret()).is_err());
+        let check = |headers: &HeaderMap, id: Option<&str>, secret: bool, signs: bool, expected: bool| {
+            let body = InBody {
+                id: id.map(str::to_owned),
+                secret: secret.then(|| ClientSecret::new("x".into())),
+                assertion: signs.then(|| ClientAssertion::new("a.b.c".into())),
+                assertion_type: signs.then(|| ASSERTION_TYPE.to_owned()),
+            };
+            assert_eq!(presented(headers, body).is_ok(), expected, "{id:?} {secret} {signs}");
+        };
+        let none = HeaderMap::new();
+        check(&none, Some("reports"), false, true, true);
+        check(&none, Some("reports"), true, true, false);
+        check(&headers, None, false, false, true);
+        check(&headers, Some("reports"), false, false, true);
+        check(&headers, Some("other"), false, false, false);
+        check(&headers, Some("reports"), true, false, false);
+        check(&headers, None, false, true, false);
         headers.append(header::AUTHORIZATION, basic(b"reports:x"));
-        assert!(presented(&headers, None, None).is_err());
+        check(&headers, None, false, false, false);
     }
 }

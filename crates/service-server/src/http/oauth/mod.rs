@@ -1,7 +1,9 @@
-//! The OAuth endpoints.
+//! `/oauth` and what tells about it.
 
 pub mod client_authentication;
 pub mod introspect;
 pub mod jwks;
+pub mod metadata;
+pub mod register;
 pub mod revoke;
 pub mod token;

@@ -32,7 +32,7 @@ pub async fn create(
     Body(request): Body<CreateCliToken>,
 ) -> Result<(StatusCode, Json<CreatedCliToken>), ApiError> {
     let key = idempotency::key(&headers)?;
-    let maker = Maker { credential: caller.credential(), session: caller.session, asker: &asker };
+    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
     let created = flows::cli_tokens::create(&app, &maker, &request, key).await;
     Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::cli_tokens(failure, &app.config.base_url))?)))
 }
@@ -45,7 +45,7 @@ pub async fn list(
     let limit = paging::limit(&query)?;
     let status = StatusFilter::parse(query.get("status"))
         .ok_or_else(|| Unreadable::Query("status is not active, expired, revoked or all.".into()))?;
-    Ok(Json(flows::cli_tokens::list(&app, caller.credential(), status, limit, query.get("cursor")).await?))
+    Ok(Json(flows::cli_tokens::list(&app, caller.credential().user_id, status, limit, query.get("cursor")).await?))
 }
 
 pub async fn revoke(
@@ -67,7 +67,7 @@ pub async fn rotate(
     PathId(id): PathId,
     Body(request): Body<RotateCliToken>,
 ) -> Result<(StatusCode, Json<CreatedCliToken>), ApiError> {
-    let maker = Maker { credential: caller.credential(), session: caller.session, asker: &asker };
+    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
     let created = flows::cli_tokens::rotate(&app, &maker, &id, &request).await;
     Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::cli_tokens(failure, &app.config.base_url))?)))
 }

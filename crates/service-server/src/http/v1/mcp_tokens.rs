@@ -20,7 +20,7 @@ pub async fn create(
     caller: SignedIn<Write<Tokens>>,
     Body(request): Body<CreateMcpTokens>,
 ) -> Result<(StatusCode, Json<McpTokens>), ApiError> {
-    let maker = Maker { credential: caller.credential(), session: caller.session, asker: &asker };
+    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
     let created = flows::mcp_tokens::create(&app, &maker, &request).await;
     Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::mcp_tokens(failure, &app.config.base_url))?)))
 }

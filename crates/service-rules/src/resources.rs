@@ -1,0 +1,80 @@
+//! What a token is for: which resource a request means (RFC 8707).
+
+/// A resource that tokens are issued for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    Api,
+    Mcp,
+}
+
+impl Resource {
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Api => "/v1",
+            Self::Mcp => "/mcp",
+        }
+    }
+
+    /// The audience of its tokens.
+    #[must_use]
+    pub fn audience(self, base_url: &str) -> String {
+        format!("{base_url}{}", self.path())
+    }
+
+    /// The resource that a URI means. Clients write the address of the whole service where they mean the resource they
+    /// were made for, and a slash where there is none; nothing else is bent into shape.
+    #[must_use]
+    pub fn parse(uri: &str, base_url: &str, usual: Self) -> Option<Self> {
+        match uri.strip_prefix(base_url)? {
+            "" | "/" => Some(usual),
+            "/v1" | "/v1/" => Some(Self::Api),
+            "/mcp" | "/mcp/" => Some(Self::Mcp),
+            _ => None,
+        }
+    }
+
+    /// The one resource that all these URIs mean; none at all mean the usual one.
+    #[must_use]
+    pub fn of_all<'a>(uris: impl IntoIterator<Item = &'a str>, base_url: &str, usual: Self) -> Option<Self> {
+        let mut meant = uris.into_iter().map(|uri| Self::parse(uri, base_url, usual));
+        let first = meant.next().unwrap_or(Some(usual))?;
+        meant.all(|other| other == Some(first)).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_has_few_spellings_az_12() {
+        let check = |uris: &[&str], expected| {
+            let meant = Resource::of_all(uris.iter().copied(), "https://service.test", Resource::Mcp);
+            assert_eq!(meant, expected, "{uris:?}");
+        };
+        check(&[], Some(Resource::Mcp));
+        for usual in
+            ["https://service.test", "https://service.test/", "https://service.test/mcp", "https://service.test/mcp/"]
+        {
+            check(&[usual], Some(Resource::Mcp));
+        }
+        check(&["https://service.test/v1"], Some(Resource::Api));
+        check(&["https://service.test/v1", "https://service.test/v1/"], Some(Resource::Api));
+        check(&["https://service.test/v1", "https://service.test/mcp"], None);
+        for other in [
+            "https://other.test",
+            "/rel",
+            "",
+            "https://service.test/#f",
+            "https://service.test/v1//",
+            "https://service.test.evil.test",
+            "https://service.test/V1",
+            "http://service.test/v1",
+            "https://service.test/v1?x=1",
+            "https://service.test:443/v1",
+        ] {
+            check(&[other], None);
+        }
+    }
+}
