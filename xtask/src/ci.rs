@@ -36,8 +36,9 @@ pub(crate) fn run() -> Result<()> {
     step("Lints", "cargo clippy --locked --workspace --all-targets -- -D warnings")?;
     step("Map of negative tests", "cargo xtask map --check")?;
     step("A short benchmark", "cargo xtask bench --quick --debug")?;
-    test()?;
-    Ok(())
+    step("Clients of others", "cargo xtask clients")?;
+    test(&["--workspace"])?;
+    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])
 }
 
 fn step(name: &str, command: &str) -> Result<()> {
@@ -53,11 +54,13 @@ fn step(name: &str, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs every test, and closes with how many there were.
-fn test() -> Result<()> {
+/// Runs tests, and closes with how many there were.
+fn test(which: &[&str]) -> Result<()> {
     let began = Instant::now();
     let mut child = Command::new("cargo")
-        .args(["test", "--locked", "--workspace", "--no-fail-fast", "--", "--show-output"])
+        .args(["test", "--locked", "--no-fail-fast"])
+        .args(which)
+        .args(["--", "--show-output"])
         .current_dir(root())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -1,10 +1,12 @@
-//! What the project does to itself: `cargo xtask dev | ci | map | bench | faults`.
+//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | screenshots | faults`.
 
 mod bench;
 mod ci;
+mod clients;
 mod dev;
 mod faults;
 mod map;
+mod screenshots;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,10 @@ enum Command {
     Map(map::Options),
     /// Measure the service against the bare engine and a bare handler, interleaved in one run
     Bench(bench::Options),
+    /// Install the clients of others that the tests `browser` and `clients` use
+    Clients,
+    /// Take a picture of every page, light and dark, on a desk and on a phone
+    Screenshots,
     /// Kill nodes between commit and answer, by the hundred or the thousand
     Faults(faults::Options),
 }
@@ -38,6 +44,8 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Map(options) => map::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Clients => clients::run(),
+        Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
     };
     match result {

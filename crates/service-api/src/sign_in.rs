@@ -23,6 +23,9 @@ pub struct LoginOptions {
 pub enum LoginMethod {
     /// A code sent to the address.
     Otp,
+    /// In a browser, by the code grant with PKCE.
+    #[serde(rename_all = "camelCase")]
+    Browser { authorize_url: String },
 }
 
 /// `POST /v1/otp-tokens`

@@ -2,6 +2,7 @@
 //! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service itself.
 
 pub mod answer;
+pub mod browser;
 pub mod fault_proxy;
 pub mod faults;
 pub mod leaks;
@@ -13,3 +14,4 @@ pub mod process;
 pub mod server;
 pub mod settings;
 pub mod tab;
+pub mod tour;

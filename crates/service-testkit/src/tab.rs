@@ -112,6 +112,18 @@ impl Tab {
         self.csrf.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Does what a client asks a person to do: opens its address, signs in, and agrees. What the browser asks the client
+    /// for then, which a fragment is no part of.
+    pub async fn agree_to(&self, mailbox: &Mailbox, address: &str, email: &str) -> Result<String> {
+        let path = address.strip_prefix(&self.base).context("the address is not of this server")?;
+        let begun = self.get(path).await?;
+        let shown = self.sign_in(mailbox, begun.next()?, email).await?;
+        let consent = shown.next()?.to_owned();
+        self.get(&consent).await?;
+        let done = self.submit(&consent, &[("decision", "allow"), ("space", "personal")]).await?;
+        Ok(done.next()?.split('#').next().unwrap_or_default().to_owned())
+    }
+
     /// Signs in on the page at `path` (`/sign-in/flow_…`); what follows.
     pub async fn sign_in(&self, mailbox: &Mailbox, path: &str, email: &str) -> Result<Shown> {
         self.get(path).await?;

@@ -4,7 +4,10 @@
 //! 2. Count the question against the asker's network.
 //! 3. Answer from the domain only: whether the address has an account plays no part, so nobody can find out.
 
-use service_api::sign_in::{LoginMethod, LoginOptions};
+use service_api::{
+    endpoints,
+    sign_in::{LoginMethod, LoginOptions},
+};
 use service_rules::{
     email::{Address, NotAnAddress},
     limits::Limited,
@@ -37,10 +40,11 @@ pub async fn login_options(app: &App, asker: &Asker, email: &str) -> Result<Logi
         return Err(Failure::Refused(Refusal::Limited(limited)));
     }
 
-    Ok(LoginOptions { methods: methods_of(address.domain()) })
+    Ok(LoginOptions { methods: methods_of(app, address.domain()) })
 }
 
-/// Every domain signs in by code until one has connected its own sign-on.
-fn methods_of(_domain: &str) -> Vec<LoginMethod> {
-    vec![LoginMethod::Otp]
+/// Every domain signs in by code or in a browser until one has connected its own sign-on.
+fn methods_of(app: &App, _domain: &str) -> Vec<LoginMethod> {
+    let authorize_url = format!("{}{}", app.config.base_url, endpoints::AUTHORIZE.path);
+    vec![LoginMethod::Otp, LoginMethod::Browser { authorize_url }]
 }

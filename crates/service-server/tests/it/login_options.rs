@@ -19,13 +19,18 @@ async fn ask(server: &TestServer, email: &str) -> Result<Answer> {
     server.door.post(PATH, &json!({ "email": email })).await
 }
 
+/// What every address can do.
+fn methods() -> serde_json::Value {
+    json!({ "methods": [{ "type": "otp" }, { "type": "browser", "authorizeUrl": "https://service.test/oauth/authorize" }] })
+}
+
 #[test]
 fn the_answer_is_the_same_for_every_address_of_a_domain_lo_01() -> Result<()> {
     with_server(async |server| {
         let mut told = Vec::new();
         for email in three_kinds(server).await? {
             let answer = ask(server, email).await?;
-            assert_eq!((answer.status.as_u16(), &answer.body), (200, &json!({ "methods": [{ "type": "otp" }] })));
+            assert_eq!((answer.status.as_u16(), &answer.body), (200, &methods()));
             assert_eq!(answer.header("cache-control"), Some("no-store"));
             told.push(outline(&answer));
         }

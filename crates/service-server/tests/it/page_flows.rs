@@ -46,6 +46,7 @@ fn the_cookie_changes_with_every_step_and_the_old_one_is_nobodys_bw_04() -> Resu
     })
 }
 
+/// The path of every form there is.
 async fn forms(server: &TestServer, tab: &Tab, client: &str) -> Result<Vec<String>> {
     let begun = tab.get(&asking(client, &[("prompt", "consent")])).await?;
     let consent = begun.next()?.to_owned();

@@ -101,7 +101,6 @@ fn the_cookie_is_the_browsers_alone_and_kept_as_a_digest_bw_03() -> Result<()> {
     })
 }
 
-/// Every form there is, with the path that it is sent to.
 #[test]
 fn the_words_of_strangers_are_only_words_bw_10() -> Result<()> {
     with_server(async |server| {

@@ -124,7 +124,10 @@ fn code_forms(code: &str) -> Vec<(Form, Edges, String)> {
 fn in_uuid(before: &[u8], after: &[u8]) -> bool {
     let before: Vec<_> = before.iter().rev().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
     let after: Vec<_> = after.iter().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
-    let is_group = |text: &[&u8], length: usize| matches!(text, [b'-', group @ ..] if group.len() >= length && group[..length].iter().all(|byte| **byte != b'-'));
+    let is_group = |text: &[&u8], length: usize| match text {
+        [b'-', group @ ..] => group.iter().take(length).filter(|byte| ***byte != b'-').count() == length,
+        _ => false,
+    };
     (is_group(&before, 8) && is_group(&after, 4)) || (is_group(&before, 4) && is_group(&after, 12))
 }
 

@@ -1,0 +1,96 @@
+//! Values of settings, read from their texts: each function says what one looks like, `None` is none such.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use ipnet::IpNet;
+use service_rules::limits::{Rate, Window};
+use tracing_subscriber::EnvFilter;
+use zeroize::Zeroizing;
+
+use crate::{
+    config::MailTls,
+    vault::{ROOT_KEY_LENGTH, RootKey},
+};
+
+pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
+pub(super) const RATE: &str = "a burst and a number per hour such as 10+30";
+
+/// Plain http is for one machine only: tokens travel in every request.
+pub(super) fn base_url(text: &str) -> Option<String> {
+    let (scheme, authority) = text.split_once("://")?;
+    let colon = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
+    let (host, port) = authority.split_at(colon.unwrap_or(authority.len()));
+    let known = host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte));
+    let numbered = port.is_empty() || port[1..].parse::<u16>().is_ok_and(|port| port > 0);
+    let usable = known && numbered && !host.is_empty();
+    (usable && (scheme == "https" || scheme == "http" && is_local(host))).then(|| text.to_owned())
+}
+
+pub(super) fn host(text: &str) -> Option<String> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| text.to_owned())
+}
+
+pub(super) fn filter(text: &str) -> Option<String> {
+    EnvFilter::try_new(text).ok().map(|_| text.to_owned())
+}
+
+pub(super) fn is_local(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
+}
+
+pub(super) fn networks(text: &str) -> Option<Vec<IpNet>> {
+    list(text).map(|network| network.parse().ok()).collect()
+}
+
+pub(super) fn database_url(text: &str) -> Option<Zeroizing<String>> {
+    let parsed = text.parse::<tokio_postgres::Config>().ok().filter(|parsed| !parsed.get_hosts().is_empty());
+    parsed.map(|_| Zeroizing::new(text.to_owned()))
+}
+
+pub(super) fn mailbox(text: &str) -> Option<String> {
+    text.parse::<lettre::message::Mailbox>().ok().map(|_| text.to_owned())
+}
+
+pub(super) fn mail_tls(text: &str) -> Option<MailTls> {
+    match text {
+        "starttls" => Some(MailTls::StartTls),
+        "implicit" => Some(MailTls::Implicit),
+        "none" => Some(MailTls::None),
+        _ => None,
+    }
+}
+
+pub(super) fn windows(text: &str) -> Option<Vec<Window>> {
+    let window = |text: &str| {
+        let (count, seconds) = text.split_once('/')?;
+        let window = Window { count: count.parse().ok()?, seconds: seconds.parse().ok()? };
+        (window.count > 0 && window.seconds > 0).then_some(window)
+    };
+    list(text).map(window).collect::<Option<Vec<_>>>().filter(|windows| !windows.is_empty())
+}
+
+pub(super) fn rate(text: &str) -> Option<Rate> {
+    let (burst, per_hour) = text.split_once('+')?;
+    let rate = Rate { burst: burst.parse().ok()?, per_hour: per_hour.parse().ok()? };
+    (rate.burst > 0 && rate.per_hour > 0).then_some(rate)
+}
+
+pub(super) fn root_keys(text: &str) -> Option<Vec<RootKey>> {
+    let key = |text: &str| {
+        let (id, key) = text.split_once(':')?;
+        let bytes = Zeroizing::new(BASE64_STANDARD.decode(key).ok()?);
+        let bytes: &[u8; ROOT_KEY_LENGTH] = bytes.first_chunk().filter(|_| bytes.len() == ROOT_KEY_LENGTH)?;
+        Some(RootKey { id: id.parse().ok()?, bytes: Zeroizing::new(*bytes) })
+    };
+    let keys = list(text).map(key).collect::<Option<Vec<_>>>()?;
+    let unique = keys.iter().enumerate().all(|(place, key)| keys[..place].iter().all(|other| other.id != key.id));
+    (unique && !keys.is_empty()).then_some(keys)
+}
+
+/// The database itself refuses to drop a month that ended less than 30 days ago.
+pub(super) fn keep_days(text: &str) -> Option<i64> {
+    text.parse::<u32>().ok().filter(|days| *days >= 31).map(|days| i64::from(days) * 86_400)
+}
+
+pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}

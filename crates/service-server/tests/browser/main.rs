@@ -1,0 +1,173 @@
+//! The pages in a real browser: Debian's Chromium. `cargo xtask clients` installs what these need beside it.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use service_testkit::{
+    browser::{Browser, ENTER, Looks, TAB},
+    server::{Setup, TestServer},
+    tour::{authorize_url, code_for, make_client, tour},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
+
+/// What a program does that waits for its answer on the person's own machine.
+struct Waiting {
+    redirect_uri: String,
+    listener: TcpListener,
+}
+
+impl Waiting {
+    async fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
+        Ok(Self { redirect_uri, listener })
+    }
+
+    /// The address that the browser asked for.
+    async fn answer(&self) -> Result<reqwest::Url> {
+        let (mut stream, _) = self.listener.accept().await?;
+        let mut head = vec![0; 8_192];
+        let length = stream.read(&mut head).await?;
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        let body = "<!doctype html><title>Done</title><p id=done>You can close this window.";
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await?;
+        let path = head.split(' ').nth(1).context("no request")?;
+        Ok(reqwest::Url::parse(&format!("http://127.0.0.1{path}"))?)
+    }
+}
+
+fn parameter(url: &reqwest::Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+}
+
+/// Tokens for the code in an answer.
+async fn exchange(server: &TestServer, client: &str, waiting: &Waiting, answer: &reqwest::Url) -> Result<String> {
+    let code = parameter(answer, "code").with_context(|| format!("no code in {answer}"))?;
+    server.leaks.register("authorization code", &code);
+    let body = json!({
+        "grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": VERIFIER,
+        "redirect_uri": waiting.redirect_uri,
+    });
+    let tokens = server.door.post("/oauth/token", &body).await?;
+    ensure!(tokens.status == 200, "{}", tokens.text);
+    Ok(tokens.field("access_token").to_owned())
+}
+
+/// Signs in by code, agrees, lands at the program, takes the access back on the account page, and the token is dead.
+async fn through(server: &TestServer, looks: Looks) -> Result<()> {
+    let waiting = Waiting::start().await?;
+    let client = make_client(server, "Terminal Notes", "http://127.0.0.1/callback").await?;
+    let browser = Browser::open(looks).await?;
+    browser.go(&authorize_url(server, &client, &waiting.redirect_uri, "read")).await?;
+    browser.type_into("input[name=email]", "ann@acme.test").await?;
+    browser.click("button[type=submit]").await?;
+    let code = code_for(server, "ann@acme.test").await?;
+    browser.type_into("input[name=code]", &format!("{} {}", &code[..4], &code[4..])).await?;
+    browser.click("button.main").await?;
+    browser.wait_for("button[value=allow]").await?;
+    ensure!(browser.text("body").await?.contains("127.0.0.1"), "the page does not say where one is sent");
+    let (answer, clicked) = tokio::join!(waiting.answer(), browser.click("button[value=allow]"));
+    clicked?;
+    let answer = answer?;
+    browser.wait_for("#done").await?;
+    ensure!(browser.address().await?.starts_with(&waiting.redirect_uri), "the policy of the page kept the browser");
+    let token = exchange(server, &client, &waiting, &answer).await?;
+    ensure!(server.door.get("/v1/whoami", Some(&token)).await?.status == 200, "the token does not work");
+    browser.go(&format!("{}/account", server.door.url)).await?;
+    ensure!(browser.text("body").await?.contains("Terminal Notes"), "the app is not listed");
+    browser.click("form[action^='/account/sessions/grant_'] button").await?;
+    browser.wait_for("h1").await?;
+    let began = std::time::Instant::now();
+    while server.door.get("/v1/whoami", Some(&token)).await?.status == 200 {
+        ensure!(began.elapsed().as_secs() < 5, "the token lives on");
+    }
+    if looks.phone {
+        let wider = browser.run("return document.documentElement.scrollWidth > window.innerWidth").await?;
+        ensure!(wider == false, "the page is wider than a phone");
+    }
+    Ok(())
+}
+
+fn run(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
+    Setup::default().on_system_clock().set("limits.otp_sends_per_address", "1000/60").run(test)
+}
+
+#[test]
+fn a_person_signs_in_lands_at_the_app_and_takes_its_access_back() -> Result<()> {
+    run(async |server| through(server, Looks::default()).await)
+}
+
+#[test]
+fn without_scripts_everything_works() -> Result<()> {
+    run(async |server| through(server, Looks { without_scripts: true, ..Looks::default() }).await)
+}
+
+#[test]
+fn on_a_phone_everything_works() -> Result<()> {
+    run(async |server| through(server, Looks { phone: true, ..Looks::default() }).await)
+}
+
+#[test]
+fn by_keyboard_alone_everything_works() -> Result<()> {
+    run(async |server| {
+        let waiting = Waiting::start().await?;
+        let client = make_client(server, "Terminal Notes", "http://127.0.0.1/callback").await?;
+        let browser = Browser::open(Looks::default()).await?;
+        browser.go(&authorize_url(server, &client, &waiting.redirect_uri, "read")).await?;
+        browser.wait_for("input[name=email]").await?;
+        browser.press(&format!("ann@acme.test{ENTER}")).await?;
+        let code = code_for(server, "ann@acme.test").await?;
+        browser.wait_for("input[name=code]").await?;
+        browser.press(&format!("{code}{ENTER}")).await?;
+        browser.wait_for("button[value=allow]").await?;
+        for _ in 0..20 {
+            browser.press(TAB).await?;
+            if browser.focused().await? == "Allow" {
+                break;
+            }
+        }
+        ensure!(browser.focused().await? == "Allow", "the button cannot be reached");
+        let (answer, pressed) = tokio::join!(waiting.answer(), browser.press(ENTER));
+        pressed?;
+        exchange(server, &client, &waiting, &answer?).await.map(drop)
+    })
+}
+
+#[test]
+fn no_page_keeps_anybody_out() -> Result<()> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients/node_modules/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(root).context("axe-core is missing: run `cargo xtask clients`")?;
+    for (number, looks) in
+        [Looks::default(), Looks { dark: true, ..Looks::default() }, Looks { phone: true, ..Looks::default() }]
+            .into_iter()
+            .enumerate()
+    {
+        run(async |server| {
+            let browser = Browser::open(looks).await?;
+            let mut pages = 0;
+            let email = format!("ann{number}@acme.test");
+            let look = async |name: &str, browser: &Browser| {
+                browser.run(&axe).await?;
+                let script = "const done = arguments[arguments.length - 1];
+                              axe.run().then(result => done(result.violations.map(v => v.id + ': ' + v.help + ' '
+                                  + v.nodes.map(n => n.html).join(' | '))))";
+                let found = browser.run_to_end(script).await?;
+                pages += 1;
+                ensure!(found == json!([]), "{name} ({looks:?}): {found:#}");
+                Ok(())
+            };
+            tour(server, &browser, &email, look).await?;
+            println!("axe-core finds nothing on {pages} pages ({looks:?})");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
