@@ -11,6 +11,8 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::ports;
+
 /// How long something may take to appear.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The key of an element in the driver's answers.
@@ -48,7 +50,7 @@ impl Drop for Browser {
 
 impl Browser {
     pub async fn open(looks: Looks) -> Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = ports::free()?;
         let driver = Command::new("chromedriver")
             .arg(format!("--port={port}"))
             .stdout(Stdio::null())

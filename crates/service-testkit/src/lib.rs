@@ -9,6 +9,7 @@ pub mod leaks;
 pub mod load;
 pub mod log;
 pub mod mailbox;
+pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod server;

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use service_testkit::{
+    ports,
     server::{Setup, TestServer},
     tab::Tab,
     tour::make_client,
@@ -25,7 +26,7 @@ fn sources() -> PathBuf {
 
 /// Runs a test against a server whose name is its address, as clients insist on.
 fn run(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = ports::free()?;
     let address = format!("127.0.0.1:{port}");
     Setup::default()
         .on_system_clock()
@@ -92,7 +93,7 @@ fn the_oauth2_crate_signs_in_and_refreshes() -> Result<()> {
 fn the_conformance_suite_of_mcp_passes_dm_07() -> Result<()> {
     run(async |server| {
         let client = make_client(server, "Conformance", "http://127.0.0.1/callback").await?;
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = ports::free()?;
         let modules = installed()?.join("node_modules");
         let results = tempfile::tempdir()?;
         let mut child = Command::new(modules.join(".bin/node"))
