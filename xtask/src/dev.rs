@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use jiff::SignedDuration;
 use service_api::{
+    contents::Kind,
     ids::{UserId, WorkspaceId},
     workspaces::Role,
 };
@@ -22,7 +23,10 @@ use service_server::{
     clock::Clock,
     migrations, mint,
     serve::Server,
-    store::{self, projects::NewProject},
+    store::{
+        self,
+        contents::{New, SpaceKey},
+    },
     telemetry,
 };
 use service_testkit::{mailbox::Mailbox, postgres::Cluster, server, settings::Settings};
@@ -113,8 +117,12 @@ async fn make_demo(app: &App) -> Result<()> {
     for (millisecond, (place, name)) in (0..).zip(projects) {
         // One behind the other, or the list could come in any order.
         let now = now + SignedDuration::from_millis(millisecond);
-        let project = NewProject { id: mint::id(now)?, place, name, created_by: user_id };
-        store::projects::insert(&db, &project, now).await?;
+        let fields = serde_json::json!({ "name": name });
+        let fields = fields.as_object().context("no fields")?;
+        let space = SpaceKey::of(place, user_id);
+        let (kind, id, created_by) = (Kind::Project, mint::uuid(now)?, user_id);
+        store::contents::enter(&db, &[space]).await?;
+        store::contents::insert(&db, &New { space, kind, id, fields, created_by, now }).await?;
     }
     db.commit().await?;
     say_error(&format!("Made {DEMO_USER} ({user_id}) and the workspace {workspace_id}."));

@@ -86,6 +86,12 @@ event_names! {
     UserDisabled = "user.disabled", "An operator disabled an account.";
     UserEnabled = "user.enabled", "An operator enabled an account again.";
     UserSignedOut = "user.signed_out", "An operator ended all sessions of an account.";
+    WorkspaceCreated = "workspace.created", "A workspace was made.";
+    WorkspaceRenamed = "workspace.renamed", "A workspace got another name.";
+    MemberInvited = "member.invited", "Somebody was invited into a workspace.";
+    InvitationRevoked = "invitation.revoked", "An invitation was taken back.";
+    MemberJoined = "member.joined", "Somebody accepted an invitation by signing in.";
+    RoleChanged = "member.role_changed", "A member got another role.";
     MemberRemoved = "member.removed", "Somebody was taken out of a workspace.";
     WorkspaceDeleted = "workspace.deleted", "A workspace was deleted.";
     EpochBumped = "epoch.bumped", "An operator ended all sessions of everybody.";

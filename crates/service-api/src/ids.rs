@@ -74,6 +74,8 @@ id!(/// A person who can sign in.
     UserId = "user");
 id!(/// A workspace that people share.
     WorkspaceId = "wsp");
+id!(/// Somebody who was invited into a workspace.
+    InvitationId = "inv");
 id!(/// A project in a workspace or in someone's personal space.
     ProjectId = "proj");
 id!(/// A one-time code that was asked for.
@@ -98,6 +100,18 @@ id!(/// A mail in the outbox.
     MailId = "mail");
 id!(/// One request, as logs and errors name it.
     RequestId = "req");
+
+/// Writes an id of a kind that only its prefix names.
+#[must_use]
+pub fn write(prefix: &str, id: Uuid) -> String {
+    format!("{prefix}_{}", Suffix::of(id).as_str())
+}
+
+/// Reads what [`write`] wrote with the same prefix.
+#[must_use]
+pub fn read(prefix: &str, text: &str) -> Option<Uuid> {
+    Suffix::read(text.strip_prefix(prefix)?.strip_prefix('_')?)
+}
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

@@ -6,6 +6,7 @@
 pub mod audit_events;
 pub mod base62;
 pub mod cli_tokens;
+pub mod contents;
 pub mod endpoints;
 pub mod errors;
 pub mod ids;
@@ -15,6 +16,7 @@ pub mod oauth;
 pub mod page;
 pub mod projects;
 pub mod scope;
+pub mod search;
 pub mod sessions;
 pub mod sign_in;
 pub mod token;

@@ -167,6 +167,7 @@ impl Client {
             endpoints::Method::Get => self.http.get(url),
             endpoints::Method::Post => self.http.post(url),
             endpoints::Method::Delete => self.http.delete(url),
+            endpoints::Method::Patch => self.http.patch(url),
         }
     }
 }

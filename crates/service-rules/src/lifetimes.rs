@@ -50,6 +50,12 @@ pub const RECENT_SIGN_IN: i64 = 15 * 60;
 /// A mail that warns somebody is still worth reading after so long.
 pub const WARNING: i64 = 3 * DAY;
 
+/// An invitation into a workspace can be accepted for so long.
+pub const INVITATION: i64 = 7 * DAY;
+
+/// A create with an `Idempotency-Key` can be repeated for so long.
+pub const IDEMPOTENCY_KEY: i64 = DAY;
+
 /// By how much two clocks may differ before a token is refused for its times.
 pub const CLOCK_SKEW: i64 = 30;
 

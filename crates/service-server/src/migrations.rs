@@ -6,7 +6,7 @@ use refinery::{Migration, Runner};
 use crate::{config, database};
 
 /// In order; a migration that has landed is never changed.
-const ALL: [(&str, &str); 7] = [
+const ALL: [(&str, &str); 8] = [
     ("V1__people", include_str!("../migrations/0001_people.sql")),
     ("V2__sign_in", include_str!("../migrations/0002_sign_in.sql")),
     ("V3__signing_keys", include_str!("../migrations/0003_signing_keys.sql")),
@@ -14,6 +14,7 @@ const ALL: [(&str, &str); 7] = [
     ("V5__cli_tokens", include_str!("../migrations/0005_cli_tokens.sql")),
     ("V6__audit", include_str!("../migrations/0006_audit.sql")),
     ("V7__browser", include_str!("../migrations/0007_browser.sql")),
+    ("V8__contents", include_str!("../migrations/0008_contents.sql")),
 ];
 
 /// Held by whoever migrates, so that of two at once the second waits.

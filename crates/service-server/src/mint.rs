@@ -18,7 +18,7 @@ use service_api::{
     token::{AuthorizationCode, CliToken, Client, OtpCode, Session, Token, TokenKind as _},
 };
 use service_rules::{Timestamp, otp};
-use uuid::Builder;
+use uuid::{Builder, Uuid};
 use zeroize::Zeroizing;
 
 /// `N` random bytes; an error when the system has none, never a constant.
@@ -31,8 +31,13 @@ pub fn bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
 
 /// A fresh id; ids made later sort later.
 pub fn id<I: Id>(now: Timestamp) -> anyhow::Result<I> {
+    Ok(uuid(now)?.into())
+}
+
+/// The same, of no kind yet.
+pub fn uuid(now: Timestamp) -> anyhow::Result<Uuid> {
     let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
-    Ok(Builder::from_unix_timestamp_millis(millis, &bytes()?).into_uuid().into())
+    Ok(Builder::from_unix_timestamp_millis(millis, &bytes()?).into_uuid())
 }
 
 /// An id for a request: unlike any other, and no secret, so it costs no randomness but that of the process.

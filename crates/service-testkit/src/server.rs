@@ -13,18 +13,20 @@ use jiff::SignedDuration;
 use serde_json::json;
 use service_api::{
     Timestamp,
+    contents::Kind,
     ids::{GrantId, ProjectId, UserId, WorkspaceId},
     oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
-use service_rules::space::Place;
+use service_rules::space::{Place, Reach};
 use service_server::{
     app::App,
     clock::Clock,
     config::{Config, Sources},
+    flows::contents::Here,
     migrations, mint,
     serve::Server,
-    store::{self, projects::NewProject},
+    store,
 };
 
 use crate::{
@@ -206,10 +208,12 @@ impl TestServer {
     }
 
     pub async fn make_project(&self, place: Place, created_by: UserId, name: &str) -> Result<ProjectId> {
-        let (now, db) = (self.now(), self.app.database.connect().await?);
-        let id: ProjectId = mint::id(now)?;
-        store::projects::insert(&db, &NewProject { id, place, name, created_by }, now).await?;
-        Ok(id)
+        let here = Here { user_id: created_by, place, reach: Reach::Anywhere(None) };
+        let fields = json!({ "name": name });
+        let fields = fields.as_object().context("no fields")?;
+        let made = service_server::flows::contents::create(&self.app, here, Kind::Project, fields, None).await;
+        let made = made.map_err(|failure| anyhow::anyhow!("the project was not made: {failure:?}"))?;
+        Ok(made.content.id.parse()?)
     }
 
     /// Runs SQL behind the service's back; returns the first column of the first row, as text.

@@ -27,7 +27,7 @@ use crate::{
     database::{Connection, Error},
     failure::Failure,
     flows::{
-        Asker,
+        Asker, invitations,
         limit::{Limit, network_of},
         request_otp::CodeFor,
     },
@@ -158,6 +158,7 @@ impl Attempt<'_> {
             Some(user_id) => user_id,
             None => self.make_account(db, address).await?,
         };
+        invitations::accept(db, self.asker, address, user_id, self.now).await?;
         Ok(Ok(sign_in.open(db, user_id).await?))
     }
 

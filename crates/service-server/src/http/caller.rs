@@ -13,7 +13,7 @@ use axum::{
     http::{header, request::Parts},
 };
 use service_api::{
-    Timestamp,
+    Timestamp, contents,
     ids::GrantId,
     scope::{Action, Resource, Scope},
 };
@@ -61,24 +61,52 @@ pub trait Of {
 /// Any scope of the right kind will do.
 pub enum Anything {}
 pub enum Audit {}
+pub enum Workspaces {}
 pub enum Projects {}
+pub enum Packs {}
+pub enum Playbooks {}
+pub enum Cases {}
+pub enum Records {}
 pub enum Sessions {}
 pub enum Tokens {}
 
 impl Of for Anything {
     const RESOURCE: Option<Resource> = None;
 }
+impl Of for Workspaces {
+    const RESOURCE: Option<Resource> = Some(Resource::Workspaces);
+}
 impl Of for Audit {
     const RESOURCE: Option<Resource> = Some(Resource::Audit);
-}
-impl Of for Projects {
-    const RESOURCE: Option<Resource> = Some(Resource::Projects);
 }
 impl Of for Sessions {
     const RESOURCE: Option<Resource> = Some(Resource::Sessions);
 }
 impl Of for Tokens {
     const RESOURCE: Option<Resource> = Some(Resource::Tokens);
+}
+/// A kind of content.
+pub trait OfKind: Send + Sync + 'static {
+    const KIND: contents::Kind;
+}
+
+impl OfKind for Projects {
+    const KIND: contents::Kind = contents::Kind::Project;
+}
+impl OfKind for Packs {
+    const KIND: contents::Kind = contents::Kind::Pack;
+}
+impl OfKind for Playbooks {
+    const KIND: contents::Kind = contents::Kind::Playbook;
+}
+impl OfKind for Cases {
+    const KIND: contents::Kind = contents::Kind::Case;
+}
+impl OfKind for Records {
+    const KIND: contents::Kind = contents::Kind::Record;
+}
+impl<K: OfKind> Of for K {
+    const RESOURCE: Option<Resource> = Some(K::KIND.resource());
 }
 impl<R: Of> Needs for Read<R> {
     const SCOPE: Scope = Scope { action: Action::Read, resource: R::RESOURCE };

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod caller;
 pub mod connection;
+pub mod content_refusals;
 pub mod cors;
 pub mod edge;
 pub mod error;

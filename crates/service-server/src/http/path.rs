@@ -18,3 +18,16 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
         Ok(Self(path.map(|Path(id)| id).unwrap_or_default()))
     }
 }
+
+/// The two segments of the path that vary.
+pub struct PathIds(pub String, pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathIds {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let (first, second) = path.map(|Path(ids)| ids).unwrap_or_default();
+        Ok(Self(first, second))
+    }
+}

@@ -10,7 +10,7 @@ use service_api::endpoints::{self, Endpoint, Method};
 
 use crate::{
     app::App,
-    http::{edge, error, oauth, pages, v1},
+    http::{caller, edge, error, oauth, pages, v1},
 };
 
 pub fn router(app: &App) -> Router {
@@ -22,7 +22,8 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::INTROSPECT, oauth::introspect::introspect))
         .merge(at(&endpoints::JWKS, oauth::jwks::show))
         .merge(at(&endpoints::WHOAMI, v1::whoami::show))
-        .merge(at(&endpoints::LIST_PROJECTS, v1::projects::list))
+        .merge(contents())
+        .merge(workspaces())
         .merge(at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list))
         .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
         .merge(at(&endpoints::END_SESSION, v1::sessions::end))
@@ -44,6 +45,54 @@ pub fn router(app: &App) -> Router {
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
+}
+
+fn workspaces() -> Router<App> {
+    use v1::workspaces as handlers;
+    Router::new()
+        .merge(at(&endpoints::LIST_WORKSPACES, handlers::list))
+        .merge(at(&endpoints::CREATE_WORKSPACE, handlers::create))
+        .merge(at(&endpoints::READ_WORKSPACE, handlers::read))
+        .merge(at(&endpoints::RENAME_WORKSPACE, handlers::rename))
+        .merge(at(&endpoints::DELETE_WORKSPACE, handlers::delete))
+        .merge(at(&endpoints::LIST_MEMBERS, handlers::members))
+        .merge(at(&endpoints::CHANGE_ROLE, handlers::change_role))
+        .merge(at(&endpoints::REMOVE_MEMBER, handlers::remove_member))
+        .merge(at(&endpoints::LIST_INVITATIONS, handlers::list_invitations))
+        .merge(at(&endpoints::INVITE, handlers::invite))
+        .merge(at(&endpoints::REVOKE_INVITATION, handlers::revoke_invitation))
+}
+
+fn contents() -> Router<App> {
+    use caller::{Cases, Packs, Playbooks, Projects, Records};
+    use v1::contents::{create, delete, list, read, search, update};
+    Router::new()
+        .merge(at(&endpoints::SEARCH_PACKS, search))
+        .merge(at(&endpoints::LIST_PROJECTS, list::<Projects>))
+        .merge(at(&endpoints::CREATE_PROJECT, create::<Projects>))
+        .merge(at(&endpoints::READ_PROJECT, read::<Projects>))
+        .merge(at(&endpoints::UPDATE_PROJECT, update::<Projects>))
+        .merge(at(&endpoints::DELETE_PROJECT, delete::<Projects>))
+        .merge(at(&endpoints::LIST_PACKS, list::<Packs>))
+        .merge(at(&endpoints::CREATE_PACK, create::<Packs>))
+        .merge(at(&endpoints::READ_PACK, read::<Packs>))
+        .merge(at(&endpoints::UPDATE_PACK, update::<Packs>))
+        .merge(at(&endpoints::DELETE_PACK, delete::<Packs>))
+        .merge(at(&endpoints::LIST_PLAYBOOKS, list::<Playbooks>))
+        .merge(at(&endpoints::CREATE_PLAYBOOK, create::<Playbooks>))
+        .merge(at(&endpoints::READ_PLAYBOOK, read::<Playbooks>))
+        .merge(at(&endpoints::UPDATE_PLAYBOOK, update::<Playbooks>))
+        .merge(at(&endpoints::DELETE_PLAYBOOK, delete::<Playbooks>))
+        .merge(at(&endpoints::LIST_CASES, list::<Cases>))
+        .merge(at(&endpoints::CREATE_CASE, create::<Cases>))
+        .merge(at(&endpoints::READ_CASE, read::<Cases>))
+        .merge(at(&endpoints::UPDATE_CASE, update::<Cases>))
+        .merge(at(&endpoints::DELETE_CASE, delete::<Cases>))
+        .merge(at(&endpoints::LIST_RECORDS, list::<Records>))
+        .merge(at(&endpoints::CREATE_RECORD, create::<Records>))
+        .merge(at(&endpoints::READ_RECORD, read::<Records>))
+        .merge(at(&endpoints::UPDATE_RECORD, update::<Records>))
+        .merge(at(&endpoints::DELETE_RECORD, delete::<Records>))
 }
 
 fn pages() -> Router<App> {
@@ -74,6 +123,7 @@ fn at<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) ->
     let filter = match endpoint.method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
+        Method::Patch => MethodFilter::PATCH,
         Method::Delete => MethodFilter::DELETE,
     };
     let route: MethodRouter<App> = on(filter, handler);

@@ -2,9 +2,10 @@
 
 use service_api::{
     ids::{Id as _, UserId, WorkspaceId},
-    workspaces::Role,
+    workspaces::{Member, Role},
 };
 use service_rules::Timestamp;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
@@ -18,7 +19,7 @@ pub async fn insert(
 ) -> Result<(), Error> {
     db.execute(
         r"insert into memberships (user_id, workspace_id, role, created_at) values ($1, $2, $3, $4)",
-        &[&user_id.uuid(), &workspace_id.uuid(), &to_text(role), &now],
+        &[&user_id.uuid(), &workspace_id.uuid(), &role_to_text(role), &now],
     )
     .await
     .map(drop)
@@ -32,7 +33,7 @@ pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: Workspace
             &[&user_id.uuid(), &workspace_id.uuid()],
         )
         .await?;
-    row.map(|row| from_text(row.try_get("role")?)).transpose()
+    row.map(|row| role_from_text(row.try_get("role")?)).transpose()
 }
 
 /// The workspaces that a user is in, with their names.
@@ -45,6 +46,63 @@ pub async fn list_workspaces(db: &Connection, user_id: UserId) -> Result<Vec<(Wo
         )
         .await?;
     rows.iter().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), row.try_get("name")?))).collect()
+}
+
+/// Lets a user in, or in again, with this role; a role that they have stays.
+pub async fn join(
+    db: &Connection,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+    role: Role,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let joined = db
+        .execute(
+            r"insert into memberships (user_id, workspace_id, role, created_at) values ($1, $2, $3, $4)
+              on conflict (user_id, workspace_id) do update
+                 set role = excluded.role, created_at = excluded.created_at, ended_at = null
+               where memberships.ended_at is not null",
+            &[&user_id.uuid(), &workspace_id.uuid(), &role_to_text(role), &now],
+        )
+        .await?;
+    Ok(joined == 1)
+}
+
+pub async fn list_members(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<Member>, Error> {
+    let rows = db
+        .query(
+            r"select m.user_id, u.email, m.role, m.created_at from memberships m join users u on u.id = m.user_id
+               where m.workspace_id = $1 and m.ended_at is null order by m.created_at, m.user_id limit 1000",
+            &[&workspace_id.uuid()],
+        )
+        .await?;
+    let member = |row: &Row| {
+        Ok(Member {
+            user_id: row.try_get::<_, Uuid>("user_id")?.into(),
+            email: row.try_get("email")?,
+            role: role_from_text(row.try_get("role")?)?,
+            joined_at: row.try_get("created_at")?,
+        })
+    };
+    rows.iter().map(member).collect()
+}
+
+pub async fn update_role(
+    db: &Connection,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+    role: Role,
+) -> Result<bool, Error> {
+    let sql = r"update memberships set role = $3 where user_id = $1 and workspace_id = $2 and ended_at is null";
+    Ok(db.execute(sql, &[&user_id.uuid(), &workspace_id.uuid(), &role_to_text(role)]).await? == 1)
+}
+
+/// How many owners a workspace has.
+pub async fn count_owners(db: &Connection, workspace_id: WorkspaceId) -> Result<i64, Error> {
+    let sql = r"select count(*) as owners from memberships
+                 where workspace_id = $1 and role = 'owner' and ended_at is null";
+    let row = db.query_opt(sql, &[&workspace_id.uuid()]).await?;
+    Ok(row.ok_or_else(|| super::impossible("memberships", "role"))?.try_get("owners")?)
 }
 
 /// Ends a membership; `false`: there is none that could end.
@@ -72,7 +130,7 @@ pub async fn mark_all_ended(db: &Connection, workspace_id: WorkspaceId, now: Tim
     .await
 }
 
-const fn to_text(role: Role) -> &'static str {
+pub(super) const fn role_to_text(role: Role) -> &'static str {
     match role {
         Role::Owner => "owner",
         Role::Member => "member",
@@ -80,7 +138,7 @@ const fn to_text(role: Role) -> &'static str {
     }
 }
 
-fn from_text(text: &str) -> Result<Role, Error> {
+pub(super) fn role_from_text(text: &str) -> Result<Role, Error> {
     match text {
         "owner" => Ok(Role::Owner),
         "member" => Ok(Role::Member),

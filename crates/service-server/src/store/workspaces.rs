@@ -1,7 +1,14 @@
 //! Table `workspaces`.
 
-use service_api::ids::{Id as _, WorkspaceId};
+use service_api::{
+    ids::{Id as _, UserId, WorkspaceId},
+    workspaces::Workspace,
+};
 use service_rules::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::memberships::role_from_text;
 
 use crate::database::{Connection, Error};
 
@@ -17,4 +24,51 @@ pub async fn insert(db: &Connection, id: WorkspaceId, name: &str, now: Timestamp
     db.execute(r"insert into workspaces (id, name, created_at) values ($1, $2, $3)", &[&id.uuid(), &name, &now])
         .await
         .map(drop)
+}
+
+/// Holds a workspace, so that whoever changes who is in it does so after another; `false`: there is none such.
+pub async fn lock(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
+    let sql = r"select from workspaces where id = $1 and deleted_at is null for update";
+    Ok(db.query_opt(sql, &[&id.uuid()]).await?.is_some())
+}
+
+pub async fn update_name(db: &Connection, id: WorkspaceId, name: &str) -> Result<bool, Error> {
+    let sql = r"update workspaces set name = $2 where id = $1 and deleted_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &name]).await? == 1)
+}
+
+/// The workspaces of a user behind `after`, or one of them.
+pub async fn list_by_user(
+    db: &Connection,
+    user_id: UserId,
+    only: Option<WorkspaceId>,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<Workspace>, Error> {
+    let rows = db
+        .query(
+            r"select w.id, w.name, m.role, w.created_at
+                from memberships m join workspaces w on w.id = m.workspace_id
+               where m.user_id = $1 and m.ended_at is null and w.deleted_at is null
+                 and ($2::uuid is null or w.id = $2) and w.id > $3
+               order by w.id limit $4",
+            &[&user_id.uuid(), &only.map(WorkspaceId::uuid), &after.unwrap_or_default(), &limit],
+        )
+        .await?;
+    let workspace = |row: &Row| {
+        Ok(Workspace {
+            id: row.try_get::<_, Uuid>("id")?.into(),
+            name: row.try_get("name")?,
+            role: role_from_text(row.try_get("role")?)?,
+            created_at: row.try_get("created_at")?,
+        })
+    };
+    rows.iter().map(workspace).collect()
+}
+
+/// How many workspaces a user is in.
+pub async fn count_by_user(db: &Connection, user_id: UserId) -> Result<i64, Error> {
+    let sql = r"select count(*) as there from memberships where user_id = $1 and ended_at is null";
+    let row = db.query_opt(sql, &[&user_id.uuid()]).await?;
+    Ok(row.ok_or_else(|| super::impossible("memberships", "user_id"))?.try_get("there")?)
 }

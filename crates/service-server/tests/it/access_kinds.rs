@@ -5,7 +5,7 @@ use serde_json::json;
 use service_api::{
     endpoints::{self, Access, Endpoint},
     ids::WorkspaceId,
-    scope::{Scope, Scopes},
+    scope::{Action, Scope, Scopes},
     workspaces::Role,
 };
 use service_rules::{bearer::Claims, lifetimes, space::Place};
@@ -152,6 +152,9 @@ fn within(endpoint: &Endpoint, place: Place, spaces: &Spaces) -> Option<(u16, &'
         _ if !endpoint.query.contains(&"workspaceId") => None,
         _ if place == Place::Workspace(spaces.foreign) => Some((404, "not_found")),
         Access::Owner(_) if !owned => Some((403, "forbidden")),
+        Access::Bearer(needed) if needed.action == Action::Write && place == Place::Workspace(spaces.viewer) => {
+            Some((403, "forbidden"))
+        }
         _ => None,
     }
 }

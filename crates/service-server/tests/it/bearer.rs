@@ -159,9 +159,10 @@ fn a_token_counts_in_its_header_only_and_is_logged_nowhere_br_04() -> Result<()>
             }
         }
         // A path is a place too.
-        assert_eq!(server.door.get(&format!("/v1/projects/{canary}"), Some(&canary)).await?.status, 404);
+        assert_eq!(server.door.get(&format!("/v1/projects/{canary}"), Some(&canary)).await?.status, 401);
+        assert_eq!(server.door.get(&format!("/v1/whoami/{canary}"), Some(&canary)).await?.status, 404);
         let posted = server.door.post_form("/v1/projects", &format!("access_token={canary}")).await?;
-        assert_eq!((posted.status.as_u16(), posted.error()), (405, "method_not_allowed"));
+        assert_eq!((posted.status.as_u16(), posted.error()), (401, "missing_token"));
         Ok(())
     })
 }

@@ -22,6 +22,7 @@ fn only_the_methods_of_the_table_are_taken_ht_10() -> Result<()> {
                     endpoints::Method::Get => vec!["GET", "HEAD"],
                     endpoints::Method::Post => vec!["POST"],
                     endpoints::Method::Delete => vec!["DELETE"],
+                    endpoints::Method::Patch => vec!["PATCH"],
                 })
                 .collect();
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "PURGE"] {

@@ -68,7 +68,7 @@ fn a_database_that_does_not_answer_is_503_ht_15() -> Result<()> {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         let code = server.request_code("bob@acme.test").await?;
         let held = server.app.database.begin().await?;
-        let tables = "clients, otps, rates, recent_hits, users, projects, memberships, outbox, signing_keys";
+        let tables = "clients, otps, rates, recent_hits, users, contents, memberships, outbox, signing_keys";
         held.execute(&format!("lock table {tables} in access exclusive mode"), &[]).await?;
         let requests = that_need_the_database(&server.door, &ann.access_token, &code)?;
         check_all_unavailable(&server.door, requests).await?;

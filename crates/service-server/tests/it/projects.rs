@@ -68,7 +68,7 @@ fn pages_of_every_size_show_each_project_once() -> Result<()> {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         let made: Vec<_> = make_projects(server, Place::Personal, ann.user_id, 120).await?.into_iter().collect();
         // The clock stood still: all of them are of the same instant.
-        assert_eq!(server.sql("select count(distinct created_at) from projects").await?.as_deref(), Some("1"));
+        assert_eq!(server.sql("select count(distinct created_at) from contents").await?.as_deref(), Some("1"));
         for limit in 1..=100 {
             assert!(walk(server, "", limit, &ann.access_token).await? == made, "pages of {limit}");
         }
@@ -115,7 +115,7 @@ fn what_is_added_or_removed_meanwhile_moves_nothing_else() -> Result<()> {
                 // The very project that the cursor stands behind may go.
                 let last = shown.last().context("an empty page")?;
                 let uuid = last.uuid();
-                server.sql(&format!("delete from projects where id = '{uuid}'")).await?;
+                server.sql(&format!("delete from contents where id = '{uuid}'")).await?;
                 removed.insert(*last);
             }
         }

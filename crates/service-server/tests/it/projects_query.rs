@@ -102,12 +102,12 @@ fn a_forged_cursor_never_reaches_the_database() -> Result<()> {
             refused(server, &format!("cursor={cursor}"), &ann.access_token).await?;
         }
         refused(server, &format!("cursor={genuine}&cursor={genuine}"), &ann.access_token).await?;
-        assert_eq!(statements_with(server, before, "from projects")?, 0, "a forged cursor was looked up");
+        assert_eq!(statements_with(server, before, "from contents")?, 0, "a forged cursor was looked up");
         let errors = server.cluster.log_since(before)?;
         assert!(!errors.contains(&format!("] {} ERROR:", server.database)), "PostgreSQL complained");
         let behind = page(server, &format!("cursor={genuine}"), &ann.access_token).await?;
         assert_eq!(ids_of(&behind)?.len(), 2);
-        assert_eq!(statements_with(server, before, "from projects")?, 1, "the counting is wrong");
+        assert_eq!(statements_with(server, before, "from contents")?, 1, "the counting is wrong");
         Ok(())
     })
 }

@@ -153,7 +153,7 @@ fn a_defect_is_told_in_general_terms_ht_15() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         server
-            .sql("alter table projects rename to hidden; delete from users; alter table otps drop column mac")
+            .sql("alter table contents rename to hidden; delete from users; alter table otps drop column mac")
             .await?;
         let asks = [server.door.get("/v1/projects", Some(&ann.access_token)).await?];
         let asks = asks.into_iter().chain([

@@ -30,7 +30,7 @@ pub(crate) struct Office {
 impl Office {
     pub(crate) async fn open(server: &TestServer) -> Result<Self> {
         let (ann, bob) =
-            (server.sign_in("ann@acme.test", "read").await?, server.sign_in("bob@acme.test", "read").await?);
+            (server.sign_in("ann@acme.test", "read write").await?, server.sign_in("bob@acme.test", "read").await?);
         let (a, b) = (ann.user_id, bob.user_id);
         let office = Self {
             first: server.make_workspace("First", &[(a, Role::Member)]).await?,
@@ -66,7 +66,7 @@ impl Office {
 
     /// A token of Ann's that names a space by itself.
     pub(crate) fn anns_token_for(&self, server: &TestServer, workspace: WorkspaceId) -> Result<String> {
-        let claims = claims(server, self.ann.user_id, "read")?;
+        let claims = claims(server, self.ann.user_id, "read write")?;
         signed(server, &Claims { workspace: Some(workspace), ..claims })
     }
 }
@@ -94,6 +94,15 @@ async fn refusals(server: &TestServer, query: &str, token: &str) -> Result<Vec<(
     }
     assert!(answers.len() >= 2);
     Ok(answers)
+}
+
+/// Fails unless every endpoint that reads in a space refuses in this way.
+pub(crate) async fn all_readers_refuse(server: &TestServer, query: &str, token: &str, error: &str) -> Result<()> {
+    for (endpoint, _) in in_spaces().filter(|(_, needed)| needed.action == Action::Read) {
+        let answer = call(server, endpoint, query, token).await?;
+        assert_eq!((answer.status.as_u16(), answer.error()), (403, error), "{}{query}", endpoint.path);
+    }
+    Ok(())
 }
 
 /// Fails unless every endpoint that runs in a space refuses in this way.

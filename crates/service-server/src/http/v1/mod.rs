@@ -2,10 +2,11 @@
 
 pub mod audit_events;
 pub mod cli_tokens;
+pub mod contents;
 pub mod login_options;
 pub mod mcp_tokens;
 pub mod otp_tokens;
-pub mod projects;
 pub mod sessions;
 pub mod token_leaks;
 pub mod whoami;
+pub mod workspaces;

@@ -2,6 +2,10 @@
 //!
 //! The router, the client and the access tests all read this table.
 
+mod contents;
+mod pages;
+
+pub use self::{contents::*, pages::*};
 use crate::scope::{Action, Resource, Scope};
 
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub struct Endpoint {
 pub enum Method {
     Get,
     Post,
+    Patch,
     Delete,
 }
 
@@ -27,6 +32,7 @@ impl Method {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -81,13 +87,6 @@ pub const WHOAMI: Endpoint = Endpoint {
     access: Access::Bearer(Scope::any(Action::Read)),
     body: Body::None,
     query: &["workspaceId"],
-};
-pub const LIST_PROJECTS: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/v1/projects",
-    access: Access::Bearer(Scope::of(Action::Read, Resource::Projects)),
-    body: Body::None,
-    query: &["workspaceId", "limit", "cursor"],
 };
 
 pub const LIST_AUDIT_EVENTS: Endpoint = Endpoint {
@@ -171,25 +170,6 @@ pub const RESOURCE_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-
 pub const API_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/v1", Body::None);
 pub const MCP_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/mcp", Body::None);
 
-pub const AUTHORIZE: Endpoint = page(Method::Get, "/oauth/authorize");
-pub const AUTHORIZE_BY_FORM: Endpoint = page(Method::Post, "/oauth/authorize");
-pub const HOME: Endpoint = page(Method::Get, "/");
-pub const STYLESHEET: Endpoint = page(Method::Get, "/assets/style.css");
-pub const SIGN_IN: Endpoint = page(Method::Get, "/sign-in");
-pub const SHOW_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}");
-pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
-pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
-pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
-pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
-pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
-pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
-pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
-pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
-pub const ACCOUNT_END_SESSION: Endpoint = page(Method::Post, "/account/sessions/{sessionId}/end");
-pub const ACCOUNT_CREATE_TOKEN: Endpoint = page(Method::Post, "/account/tokens");
-pub const ACCOUNT_REVOKE_TOKEN: Endpoint = page(Method::Post, "/account/tokens/{tokenId}/revoke");
-pub const SIGN_OUT: Endpoint = page(Method::Post, "/sign-out");
-
 pub const ALL: &[&Endpoint] = &[
     &LOGIN_OPTIONS,
     &OTP_TOKENS,
@@ -199,6 +179,42 @@ pub const ALL: &[&Endpoint] = &[
     &JWKS,
     &WHOAMI,
     &LIST_PROJECTS,
+    &CREATE_PROJECT,
+    &READ_PROJECT,
+    &UPDATE_PROJECT,
+    &DELETE_PROJECT,
+    &LIST_PACKS,
+    &CREATE_PACK,
+    &READ_PACK,
+    &UPDATE_PACK,
+    &DELETE_PACK,
+    &LIST_PLAYBOOKS,
+    &CREATE_PLAYBOOK,
+    &READ_PLAYBOOK,
+    &UPDATE_PLAYBOOK,
+    &DELETE_PLAYBOOK,
+    &LIST_CASES,
+    &CREATE_CASE,
+    &READ_CASE,
+    &UPDATE_CASE,
+    &DELETE_CASE,
+    &LIST_RECORDS,
+    &CREATE_RECORD,
+    &READ_RECORD,
+    &UPDATE_RECORD,
+    &DELETE_RECORD,
+    &SEARCH_PACKS,
+    &LIST_WORKSPACES,
+    &CREATE_WORKSPACE,
+    &READ_WORKSPACE,
+    &RENAME_WORKSPACE,
+    &DELETE_WORKSPACE,
+    &LIST_MEMBERS,
+    &CHANGE_ROLE,
+    &REMOVE_MEMBER,
+    &LIST_INVITATIONS,
+    &INVITE,
+    &REVOKE_INVITATION,
     &LIST_AUDIT_EVENTS,
     &LIST_SESSIONS,
     &END_SESSION,
@@ -234,11 +250,6 @@ pub const ALL: &[&Endpoint] = &[
     &ACCOUNT_REVOKE_TOKEN,
     &SIGN_OUT,
 ];
-
-const fn page(method: Method, path: &'static str) -> Endpoint {
-    let body = if matches!(method, Method::Get) { Body::None } else { Body::Form };
-    Endpoint { method, path, access: Access::Browser, body, query: &[] }
-}
 
 const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {
     Endpoint { method, path, access: Access::Public, body, query: &[] }

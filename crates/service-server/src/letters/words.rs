@@ -1,62 +1,11 @@
-//! What is written to people: each letter, in plain text and HTML.
+//! What each letter says.
 
-use anyhow::anyhow;
 use askama::Template;
-use lettre::{
-    Message,
-    message::{Mailbox, MultiPart, header},
-};
-use serde::{Deserialize, Serialize};
-use service_api::{
-    ids::MailId,
-    oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB},
-    token::OtpCode,
-};
+use service_api::oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB};
 use service_rules::{Timestamp, lifetimes};
 use zeroize::Zeroizing;
 
-use crate::{database::Connection, mint, store, vault::Vault};
-
-/// What is written. It holds secrets, so it has no `Debug` and rests only sealed.
-#[derive(Serialize, Deserialize)]
-pub enum Letter {
-    SignInCode {
-        to: String,
-        code: OtpCode,
-        /// The id of the client that asked; empty if it did not say.
-        client_id: String,
-        asked_at: Timestamp,
-        asked_from: String,
-    },
-    /// A refresh token came back that somebody else must have: the session was ended.
-    SessionReplayed {
-        to: String,
-        client_id: String,
-        ended_at: Timestamp,
-        presented_from: String,
-    },
-    CliTokenCreated {
-        to: String,
-        name: String,
-        hint: String,
-        scopes: String,
-        made_at: Timestamp,
-        made_from: String,
-        expires_at: Timestamp,
-    },
-    CliTokenEnds {
-        to: String,
-        name: String,
-        hint: String,
-        expires_at: Timestamp,
-    },
-    /// Somebody found a token where it should not be.
-    TokenLeaked {
-        to: String,
-        what: String,
-        ended_at: Timestamp,
-    },
-}
+use crate::letters::Letter;
 
 #[derive(Template)]
 #[template(path = "mail/sign_in_code.txt")]
@@ -138,53 +87,30 @@ struct TokenLeaked<'a> {
     base_url: &'a str,
 }
 
+#[derive(Template)]
+#[template(path = "mail/invitation.txt")]
+struct InvitationText<'a>(&'a Invitation<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/invitation.html")]
+struct InvitationHtml<'a>(&'a Invitation<'a>);
+
+struct Invitation<'a> {
+    workspace: &'a str,
+    invited_by: &'a str,
+    expires_at: String,
+    base_url: &'a str,
+}
+
 /// A letter in words.
-struct Written {
-    subject: &'static str,
-    text: String,
-    html: String,
+pub(super) struct Written {
+    pub(super) subject: &'static str,
+    pub(super) text: String,
+    pub(super) html: String,
 }
 
 impl Letter {
-    pub fn seal(&self, vault: &Vault, id: MailId) -> anyhow::Result<Vec<u8>> {
-        vault.seal(&place(id), &Zeroizing::new(serde_json::to_vec(self)?))
-    }
-
-    /// Puts it into the outbox, in the caller's transaction.
-    pub async fn post(&self, vault: &Vault, db: &Connection, now: Timestamp, drop_at: Timestamp) -> anyhow::Result<()> {
-        let id: MailId = mint::id(now)?;
-        Ok(store::outbox::insert(db, id, &self.seal(vault, id)?, now, drop_at).await?)
-    }
-
-    pub fn open(vault: &Vault, id: MailId, sealed: &[u8]) -> anyhow::Result<Self> {
-        serde_json::from_slice(&vault.open(&place(id), sealed)?)
-            .map_err(|_| anyhow!("the sealed letter cannot be read"))
-    }
-
-    pub fn message(&self, id: MailId, from: &str, base_url: &str) -> anyhow::Result<Message> {
-        let Written { subject, text, html } = self.write(base_url)?;
-        let from: Mailbox = from.parse()?;
-        Ok(Message::builder()
-            // The same at every try, so that a mail that comes twice can be seen to be one.
-            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
-            .from(from)
-            .to(self.to().parse()?)
-            .subject(subject)
-            .header(AutoSubmitted)
-            .multipart(MultiPart::alternative_plain_html(text, html))?)
-    }
-
-    fn to(&self) -> &str {
-        match self {
-            Self::SignInCode { to, .. }
-            | Self::SessionReplayed { to, .. }
-            | Self::CliTokenCreated { to, .. }
-            | Self::CliTokenEnds { to, .. }
-            | Self::TokenLeaked { to, .. } => to,
-        }
-    }
-
-    fn write(&self, base_url: &str) -> anyhow::Result<Written> {
+    pub(super) fn write(&self, base_url: &str) -> anyhow::Result<Written> {
         match self {
             Self::SignInCode { code, client_id, asked_at, asked_from, .. } => {
                 let (first, second) = code.expose().split_at(code.expose().len() / 2);
@@ -211,6 +137,11 @@ impl Letter {
                 let (text, html) = (CliTokenEndsText(&says).render()?, CliTokenEndsHtml(&says).render()?);
                 Ok(Written { subject: "One of your tokens ends soon", text, html })
             }
+            Self::Invitation { workspace, invited_by, expires_at, .. } => {
+                let says = Invitation { workspace, invited_by, expires_at: moment(*expires_at), base_url };
+                let (text, html) = (InvitationText(&says).render()?, InvitationHtml(&says).render()?);
+                Ok(Written { subject: "You were invited into a workspace", text, html })
+            }
             Self::TokenLeaked { what, ended_at, .. } => {
                 let says = TokenLeaked { what, ended_at: moment(*ended_at), base_url };
                 let (text, html) = (TokenLeakedText(&says).render()?, TokenLeakedHtml(&says).render()?);
@@ -232,27 +163,5 @@ pub fn spoken(client_id: &str) -> &'static str {
         SERVICE_CLI => "The command line",
         SERVICE_MCP => "The MCP client",
         _ => "Somebody",
-    }
-}
-
-fn place(id: MailId) -> String {
-    format!("outbox.sealed/{id}")
-}
-
-/// Tells mail systems not to answer (RFC 3834).
-#[derive(Clone)]
-struct AutoSubmitted;
-
-impl header::Header for AutoSubmitted {
-    fn name() -> header::HeaderName {
-        header::HeaderName::new_from_ascii_str("Auto-Submitted")
-    }
-
-    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(Self)
-    }
-
-    fn display(&self) -> header::HeaderValue {
-        header::HeaderValue::new(Self::name(), "auto-generated".to_owned())
     }
 }

@@ -1,0 +1,40 @@
+//! `POST /v1/packs/search`: packs by their words.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{contents::Content, workspaces::ContentScope};
+
+pub const MAX_QUERY: usize = 500;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchPacks {
+    /// One of [`crate::contents::PACK_TYPES`].
+    #[serde(rename = "type")]
+    pub pack_type: String,
+    pub query: String,
+    /// Where to look; left out, in personal space and in the workspace that the request runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<ContentScope>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A pack that was found, the best first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Found {
+    #[serde(flatten)]
+    pub content: Content,
+    pub score: f32,
+    /// Where in it the words are: its own text, never markup.
+    pub snippet: Vec<Segment>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    pub text: String,
+    #[serde(rename = "match")]
+    pub is_match: bool,
+}

@@ -1,0 +1,185 @@
+//! What may be said of contents: which fields there are, what they look like, and that no credential is among them.
+
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD},
+};
+use jiff::civil::Date;
+use serde_json::{Map, Value};
+use service_api::{
+    contents::{Form, Kind, MAX_NAME, MAX_TEXT, PACK_TYPES},
+    leaks,
+};
+
+/// What is wrong with what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// A field that is not known here.
+    Unknown,
+    Field {
+        field: String,
+        message: String,
+    },
+    /// One of our credentials is in it; never which.
+    Credential {
+        field: String,
+    },
+}
+
+/// What a new content says.
+pub fn create(kind: Kind, sent: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
+    let mut fields = Map::new();
+    merge(kind, &mut fields, sent)?;
+    Ok(fields)
+}
+
+/// What a content says once it was changed: what is left out stays as it is, and `null` empties what may be empty.
+pub fn update(kind: Kind, old: &Map<String, Value>, sent: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
+    let mut fields = old.clone();
+    merge(kind, &mut fields, sent)?;
+    Ok(fields)
+}
+
+fn merge(kind: Kind, fields: &mut Map<String, Value>, sent: &Map<String, Value>) -> Result<(), Invalid> {
+    let known = |name: &String| kind.fields().iter().any(|field| field.name == name);
+    if !sent.keys().all(known) {
+        return Err(Invalid::Unknown);
+    }
+    for field in kind.fields() {
+        let wrong = |message: &str| Invalid::Field { field: field.name.into(), message: message.into() };
+        match sent.get(field.name) {
+            None => {}
+            Some(Value::Null) if field.required => return Err(wrong("cannot be empty")),
+            Some(Value::Null) => drop(fields.remove(field.name)),
+            Some(value) => {
+                if holds_credential(value) {
+                    return Err(Invalid::Credential { field: field.name.into() });
+                }
+                check(field.form, value).map_err(|message| wrong(&message))?;
+                fields.insert(field.name.into(), value.clone());
+            }
+        }
+        if field.required && !fields.contains_key(field.name) {
+            return Err(wrong("is missing"));
+        }
+    }
+    Ok(())
+}
+
+fn check(form: Form, value: &Value) -> Result<(), String> {
+    let good = match (form, value) {
+        (Form::Name, Value::String(text)) => {
+            let plain = !text.trim().is_empty() && text.chars().all(|c| !c.is_control());
+            plain && text.chars().count() <= MAX_NAME
+        }
+        (Form::Text, Value::String(text)) => text.chars().count() <= MAX_TEXT && !text.contains('\0'),
+        (Form::PackType, Value::String(text)) => PACK_TYPES.contains(&text.as_str()),
+        (Form::Object, Value::Object(_)) => !value.to_string().contains("\\u0000"),
+        (Form::Date, Value::String(text)) => text.parse::<Date>().is_ok_and(|date| date.to_string() == *text),
+        _ => false,
+    };
+    let expected = match form {
+        Form::Name => format!("is not a text of 1 to {MAX_NAME} characters on one line"),
+        Form::Text => format!("is not a text of up to {MAX_TEXT} characters"),
+        Form::PackType => format!("is not one of {}", PACK_TYPES.join(", ")),
+        Form::Object => "is not an object".to_owned(),
+        Form::Date => "is not a date such as 2027-01-15".to_owned(),
+    };
+    if good { Ok(()) } else { Err(expected) }
+}
+
+/// Whether one of our credentials is anywhere in a value, as it is or wrapped in base64.
+#[must_use]
+pub fn holds_credential(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_in(text),
+        Value::Array(items) => items.iter().any(holds_credential),
+        Value::Object(members) => members.iter().any(|(name, value)| is_in(name) || holds_credential(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn is_in(text: &str) -> bool {
+    if !leaks::recognise(text).is_empty() {
+        return true;
+    }
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
+    let wrapped = text.split(|c| !part(c)).filter(|run| run.len() >= 40);
+    wrapped.into_iter().any(|run| {
+        // A wrapped credential can begin anywhere in the run.
+        (0..4).filter_map(|skipped| run.get(skipped..)).any(|run| {
+            let whole = &run[..run.len() - run.len() % 4];
+            [run, whole].iter().any(|run| {
+                let decoded = BASE64_STANDARD_NO_PAD.decode(run).or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(run));
+                decoded.is_ok_and(|bytes| !leaks::recognise(&String::from_utf8_lossy(&bytes)).is_empty())
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::prelude::BASE64_STANDARD;
+    use serde_json::json;
+    use service_api::token::{Cli, CliToken, TokenKind as _};
+
+    use super::*;
+
+    fn object(value: impl Into<Value>) -> Map<String, Value> {
+        value.into().as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_left_out_stays_and_null_empties_what_may_be_empty() {
+        let old = create(Kind::Pack, &object(json!({ "name": "A", "type": "context", "text": "b" }))).unwrap();
+        let renamed = update(Kind::Pack, &old, &object(json!({ "name": "B" }))).unwrap();
+        assert_eq!(Value::Object(renamed), json!({ "name": "B", "type": "context", "text": "b" }));
+        let emptied = update(Kind::Pack, &old, &object(json!({ "text": null }))).unwrap();
+        assert_eq!(Value::Object(emptied), json!({ "name": "A", "type": "context" }));
+        assert!(update(Kind::Pack, &old, &object(json!({ "name": null }))).is_err());
+    }
+
+    #[test]
+    fn every_field_has_its_form_ws_11() {
+        for (kind, wrong) in [
+            (Kind::Project, json!({})),
+            (Kind::Project, json!({ "name": "" })),
+            (Kind::Project, json!({ "name": " " })),
+            (Kind::Project, json!({ "name": 1 })),
+            (Kind::Project, json!({ "name": "a\nb" })),
+            (Kind::Project, json!({ "name": "a".repeat(201) })),
+            (Kind::Pack, json!({ "name": "a" })),
+            (Kind::Pack, json!({ "name": "a", "type": "other" })),
+            (Kind::Playbook, json!({ "name": "a", "definition": [] })),
+            (Kind::Case, json!({ "name": "a", "dueOn": "2027-1-1" })),
+            (Kind::Case, json!({ "name": "a", "dueOn": "2027-02-30" })),
+            (Kind::Record, json!({ "name": "a", "data": "x" })),
+        ] {
+            assert!(matches!(create(kind, &object(wrong.clone())), Err(Invalid::Field { .. })), "{wrong}");
+        }
+        for unknown in ["id", "workspaceId", "ownerId", "createdAt", "emailVerified", "kind"] {
+            let sent = object(json!({ "name": "a", unknown: "x" }));
+            assert_eq!(create(Kind::Project, &sent), Err(Invalid::Unknown), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_found_wherever_it_stands() {
+        let token = CliToken::from_body(&[7; Cli::BODY]).expose().to_owned();
+        let wrapped = BASE64_STANDARD.encode(format!("token: {token}"));
+        for hidden in [
+            json!(token),
+            json!(format!("use {token}!")),
+            json!([{ "a": [token] }]),
+            json!({ token.clone(): 1 }),
+            json!(wrapped),
+            json!(format!("data:text/plain;base64,{wrapped}")),
+        ] {
+            assert!(holds_credential(&hidden), "{hidden}");
+        }
+        for harmless in [json!("svc_cli_"), json!("svc_rt_abc"), json!(null), json!("a".repeat(400)), json!({ "a": 1 })]
+        {
+            assert!(!holds_credential(&harmless), "{harmless}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What lives in spaces: creating, reading, listing, changing and deleting it.
+//!
+//! Whoever calls has entered the space, with a token and a role that allow it. Each of these enters it again in its own
+//! transaction, for the database: what is in other spaces does not exist for it.
+
+use serde_json::{Map, Value, json};
+use service_api::{
+    contents::{Content, Kind},
+    ids::{self, UserId},
+    page::Page,
+    workspaces::ContentScope,
+};
+use service_rules::{
+    contents::{self, Invalid},
+    scope_of_content,
+    space::{Place, Reach, Refusal as SpaceRefusal},
+};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    cursor::{Foreign, List},
+    digest::sha256,
+    failure::Failure,
+    mint,
+    store::{
+        self,
+        contents::{Change, New, SpaceKey, Stored},
+        idempotency_keys::Made,
+    },
+};
+
+/// Where a request runs, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Here {
+    pub user_id: UserId,
+    pub place: Place,
+    pub reach: Reach,
+}
+
+#[derive(Debug)]
+pub enum Refusal {
+    NotFound,
+    Invalid(Invalid),
+    /// It says where it is to live, and cannot live there.
+    Space(SpaceRefusal),
+    /// It was changed since.
+    Stale,
+    /// The idempotency key was used for something else.
+    KeyUsed,
+    Cursor,
+}
+
+impl From<Foreign> for Refusal {
+    fn from(_: Foreign) -> Self {
+        Self::Cursor
+    }
+}
+
+/// What was sent, taken apart: what is said of it, and where it is to live.
+fn read(sent: &Map<String, Value>) -> Result<(Map<String, Value>, Option<ContentScope>), Refusal> {
+    let mut fields = sent.clone();
+    let scope = match fields.remove("scope") {
+        None => None,
+        Some(value) => Some(serde_json::from_value(value).map_err(|_| {
+            let message = "is neither personal nor workspace".into();
+            Refusal::Invalid(Invalid::Field { field: "scope".into(), message })
+        })?),
+    };
+    Ok((fields, scope))
+}
+
+/// The space that something is to live in.
+fn place(here: Here, scope: Option<ContentScope>) -> Result<SpaceKey, Refusal> {
+    let place = scope_of_content::choose(here.place, here.reach, scope).map_err(Refusal::Space)?;
+    Ok(SpaceKey::of(place, here.user_id))
+}
+
+pub async fn create(
+    app: &App,
+    here: Here,
+    kind: Kind,
+    sent: &Map<String, Value>,
+    key: Option<&str>,
+) -> Result<Stored, Failure<Refusal>> {
+    let now = app.clock.now();
+    let (fields, scope) = read(sent).map_err(Failure::Refused)?;
+    let space = place(here, scope).map_err(Failure::Refused)?;
+    let fields = contents::create(kind, &fields).map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
+    let id = mint::uuid(now)?;
+    let db = app.database.begin().await?;
+    store::contents::enter(&db, &[space]).await?;
+    if let Some(key) = key {
+        let digest = sha256(json!([kind.prefix(), space.id.to_string(), fields]).to_string()).to_vec();
+        let made = Made { digest: digest.clone(), space_id: space.id, content_id: id };
+        if let Some(before) = store::idempotency_keys::take(&db, here.user_id, key, &made, now).await? {
+            if before.digest != digest {
+                return Err(Failure::Refused(Refusal::KeyUsed));
+            }
+            let found = store::contents::find(&db, space, kind, before.content_id).await?;
+            return found.ok_or(Failure::Refused(Refusal::NotFound));
+        }
+    }
+    let new = New { space, kind, id, fields: &fields, created_by: here.user_id, now };
+    let stored = store::contents::insert(&db, &new).await?;
+    db.commit().await?;
+    Ok(stored)
+}
+
+pub async fn find(app: &App, here: Here, kind: Kind, id: &str) -> Result<Stored, Failure<Refusal>> {
+    let not_found = || Failure::Refused(Refusal::NotFound);
+    let id = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
+    let space = SpaceKey::of(here.place, here.user_id);
+    let db = app.database.begin().await?;
+    store::contents::enter(&db, &[space]).await?;
+    store::contents::find(&db, space, kind, id).await?.ok_or_else(not_found)
+}
+
+pub async fn list(
+    app: &App,
+    here: Here,
+    kind: Kind,
+    limit: u16,
+    cursor: Option<&str>,
+) -> Result<Page<Content>, Failure<Refusal>> {
+    let space = SpaceKey::of(here.place, here.user_id);
+    let of = [kind.prefix().as_bytes(), space.id.as_bytes()];
+    let list = List { vault: &app.vault, of: &of, limit };
+    let after = list.behind(cursor).map_err(|foreign| Failure::Refused(foreign.into()))?;
+    let db = app.database.begin().await?;
+    store::contents::enter(&db, &[space]).await?;
+    let rows = store::contents::list(&db, space, kind, after, list.rows()).await?;
+    let data = rows.into_iter().map(|stored| stored.content).collect();
+    let id = |content: &Content| ids::read(kind.prefix(), &content.id).unwrap_or_default();
+    Ok(list.page(data, id))
+}
+
+/// Changes what was sent, if it is still at `version`; without one, whatever it is at.
+pub async fn update(
+    app: &App,
+    here: Here,
+    kind: Kind,
+    (id, version): (&str, Option<i64>),
+    sent: &Map<String, Value>,
+) -> Result<Stored, Failure<Refusal>> {
+    let not_found = || Failure::Refused(Refusal::NotFound);
+    let now = app.clock.now();
+    let id: Uuid = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
+    let (sent, scope) = read(sent).map_err(Failure::Refused)?;
+    let space = SpaceKey::of(here.place, here.user_id);
+    let to = place(here, scope).map_err(Failure::Refused)?;
+    let db = app.database.begin().await?;
+    store::contents::enter(&db, &[space, to]).await?;
+    let found = store::contents::find(&db, space, kind, id).await?.ok_or_else(not_found)?;
+    if version.is_some_and(|version| version != found.version) {
+        return Err(Failure::Refused(Refusal::Stale));
+    }
+    let fields = contents::update(kind, &found.content.fields, &sent);
+    let fields = fields.map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
+    let change = Change { fields: &fields, to, now };
+    let updated = store::contents::update(&db, space, kind, (id, found.version), &change).await?;
+    // Between reading and writing somebody else changed it.
+    let updated = updated.ok_or(Failure::Refused(Refusal::Stale))?;
+    db.commit().await?;
+    Ok(updated)
+}
+
+/// Deletes it, if it is still at `version`; without one, whatever it is at.
+pub async fn delete(app: &App, here: Here, kind: Kind, id: &str, version: Option<i64>) -> Result<(), Failure<Refusal>> {
+    let not_found = || Failure::Refused(Refusal::NotFound);
+    let id: Uuid = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
+    let space = SpaceKey::of(here.place, here.user_id);
+    let db = app.database.begin().await?;
+    store::contents::enter(&db, &[space]).await?;
+    if store::contents::delete(&db, space, kind, id, version).await? {
+        return Ok(db.commit().await?);
+    }
+    let there = store::contents::find(&db, space, kind, id).await?.is_some();
+    // What is gone is gone: deleting it again succeeds, and says nothing about what was never there.
+    if there { Err(Failure::Refused(Refusal::Stale)) } else { Ok(()) }
+}

@@ -1,0 +1,96 @@
+//! Asking others into a workspace, by e-mail: whoever signs in with that address is in.
+
+use serde_json::json;
+use service_api::{
+    audit_events::EventName,
+    ids::{InvitationId, UserId},
+    page::Page,
+    workspaces::{Invitation, Invite, Role},
+};
+use service_rules::{Timestamp, email::Address, lifetimes, limits::Rate, signing::later, space::Right};
+
+use crate::{
+    app::App,
+    database::Connection,
+    failure::Failure,
+    flows::{
+        Asker,
+        limit::Limit,
+        workspaces::{Caller, Refusal, read},
+    },
+    letters::Letter,
+    mint,
+    store::{self, invitations::New},
+};
+
+/// Invitations that one user sends: each is a mail to somebody who may not want it.
+const INVITATIONS: Rate = Rate { burst: 50, per_hour: 50 };
+
+pub async fn invite(app: &App, caller: &Caller<'_>, id: &str, invite: &Invite) -> Result<Invitation, Failure<Refusal>> {
+    let now = app.clock.now();
+    let address = Address::parse(&invite.email).map_err(|_| Failure::Refused(Refusal::Address))?;
+    let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));
+    let db = app.database.begin().await?;
+    let (workspace_id, _) = caller.enter(&db, id, Right::Own).await?;
+    let whom = caller.credential.user_id.to_string();
+    let limit = Limit { policy: "invitations-user", whom: whom.as_bytes() };
+    if let Some(limited) = limit.take_at_rate(app, &db, INVITATIONS, now).await? {
+        return Err(Failure::Refused(Refusal::Limited(limited)));
+    }
+    let id: InvitationId = mint::id(now)?;
+    let invited_by = caller.credential.user_id;
+    let new = New { id, workspace_id, address: &address, role, invited_by, now, expires_at };
+    store::invitations::replace(&db, &new).await?;
+    caller
+        .record(&db, workspace_id, (EventName::MemberInvited, now), json!({ "invitation": id, "role": role }))
+        .await?;
+    let workspace = read(&db, invited_by, workspace_id).await?;
+    let inviter = store::users::find(&db, invited_by).await?.map(|user| user.email).unwrap_or_default();
+    let letter = Letter::Invitation {
+        to: address.as_str().to_owned(),
+        workspace: workspace.name,
+        invited_by: inviter,
+        expires_at,
+    };
+    letter.post(&app.vault, &db, now, expires_at).await?;
+    db.commit().await?;
+    app.mail_waiting.notify_one();
+    Ok(Invitation { id, email: address.as_str().to_owned(), role, created_at: now, expires_at })
+}
+
+pub async fn list(app: &App, caller: &Caller<'_>, id: &str) -> Result<Page<Invitation>, Failure<Refusal>> {
+    let db = app.database.connect().await?;
+    let (id, _) = caller.enter(&db, id, Right::Own).await?;
+    let data = store::invitations::list(&db, id, app.clock.now()).await?;
+    Ok(Page { data, next_cursor: None })
+}
+
+pub async fn revoke(app: &App, caller: &Caller<'_>, id: &str, invitation: &str) -> Result<(), Failure<Refusal>> {
+    let now = app.clock.now();
+    let invitation: InvitationId = invitation.parse().map_err(|_| Failure::Refused(Refusal::NotFound))?;
+    let db = app.database.begin().await?;
+    let (id, _) = caller.enter(&db, id, Right::Own).await?;
+    if store::invitations::delete(&db, id, invitation).await? {
+        caller.record(&db, id, (EventName::InvitationRevoked, now), json!({ "invitation": invitation })).await?;
+    }
+    Ok(db.commit().await?)
+}
+
+/// Lets somebody into the workspaces that they were asked into: they have just proved that the address is theirs.
+pub async fn accept(
+    db: &Connection,
+    asker: &Asker,
+    address: &Address,
+    user_id: UserId,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    for (workspace_id, role) in store::invitations::take(db, address, now).await? {
+        if store::memberships::join(db, user_id, workspace_id, role, now).await? {
+            let mut event = asker.event(EventName::MemberJoined, now, json!({ "role": role }))?;
+            event.user_id = Some(user_id);
+            event.workspace_id = Some(workspace_id);
+            store::audit_events::insert(db, &event).await?;
+        }
+    }
+    Ok(())
+}

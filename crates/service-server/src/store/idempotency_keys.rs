@@ -1,0 +1,56 @@
+//! Table `idempotency_keys`: creates that were sent with a key, so that sending one again makes nothing new.
+
+use service_api::ids::{Id as _, UserId};
+use service_rules::Timestamp;
+use uuid::Uuid;
+
+use crate::database::{Connection, Error};
+
+/// What was asked for with a key, and what it made.
+pub struct Made {
+    pub digest: Vec<u8>,
+    pub space_id: Uuid,
+    pub content_id: Uuid,
+}
+
+/// `None`: the key is new, and now taken. Whoever sends it at the same moment waits until this transaction ends.
+pub async fn take(
+    db: &Connection,
+    user_id: UserId,
+    key: &str,
+    made: &Made,
+    now: Timestamp,
+) -> Result<Option<Made>, Error> {
+    let taken = db
+        .execute(
+            r"insert into idempotency_keys (user_id, key, digest, space_id, content_id, made_at)
+              values ($1, $2, $3, $4, $5, $6) on conflict do nothing",
+            &[&user_id.uuid(), &key, &made.digest, &made.space_id, &made.content_id, &now],
+        )
+        .await?;
+    if taken == 1 {
+        return Ok(None);
+    }
+    let row = db
+        .query_opt(
+            r"select digest, space_id, content_id from idempotency_keys where user_id = $1 and key = $2",
+            &[&user_id.uuid(), &key],
+        )
+        .await?;
+    let row = row.ok_or_else(|| Error::Unavailable("the key is being forgotten".into()))?;
+    let made = Made {
+        digest: row.try_get("digest")?,
+        space_id: row.try_get("space_id")?,
+        content_id: row.try_get("content_id")?,
+    };
+    Ok(Some(made))
+}
+
+pub async fn delete_expired(db: &Connection, made_before: Timestamp, size: i64) -> Result<u64, Error> {
+    db.execute(
+        r"delete from idempotency_keys where (user_id, key) in
+              (select user_id, key from idempotency_keys where made_at <= $1 limit $2 for update skip locked)",
+        &[&made_before, &size],
+    )
+    .await
+}

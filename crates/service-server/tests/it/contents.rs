@@ -1,0 +1,197 @@
+//! What lives in spaces: all five kinds alike.
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+use service_api::{contents::Kind, workspaces::Role};
+use service_testkit::{
+    answer::Answer,
+    server::{SignedIn, TestServer, with_server},
+};
+
+/// Each kind with its path and what makes one.
+fn kinds() -> [(Kind, &'static str, Value); 5] {
+    [
+        (Kind::Project, "/v1/projects", json!({ "name": "Website", "description": "All of it" })),
+        (Kind::Pack, "/v1/packs", json!({ "name": "Tides", "type": "context", "text": "High at noon." })),
+        (Kind::Playbook, "/v1/playbooks", json!({ "name": "Launch", "definition": { "steps": [] } })),
+        (Kind::Case, "/v1/cases", json!({ "name": "Pump 4", "inputs": { "pump": 4 }, "dueOn": "2027-02-01" })),
+        (Kind::Record, "/v1/records", json!({ "name": "Reading", "data": { "m": 1.5 }, "recordedOn": "2027-01-14" })),
+    ]
+}
+
+pub(crate) async fn send(
+    server: &TestServer,
+    method: &str,
+    path: &str,
+    who: &SignedIn,
+    body: Option<&Value>,
+) -> Result<Answer> {
+    let request = server.door.request(Method::from_bytes(method.as_bytes())?, path).bearer_auth(&who.access_token);
+    server.door.send(body.into_iter().fold(request, reqwest::RequestBuilder::json)).await
+}
+
+pub(crate) async fn make(server: &TestServer, path: &str, who: &SignedIn, body: &Value) -> Result<(String, Answer)> {
+    let answer = send(server, "POST", path, who, Some(body)).await?;
+    ensure!(answer.status == 201, "{path}: {}", answer.text);
+    Ok((answer.field("id").to_owned(), answer))
+}
+
+#[test]
+fn every_kind_is_made_read_listed_changed_and_deleted() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Member)]).await?;
+        for (kind, path, body) in kinds() {
+            for query in [String::new(), format!("?workspaceId={acme}")] {
+                let (id, made) = make(server, &format!("{path}{query}"), &ann, &body).await?;
+                assert!(id.starts_with(&format!("{}_", kind.prefix())), "{id}");
+                let scope = if query.is_empty() { "personal" } else { "workspace" };
+                assert_eq!(made.field("scope"), scope);
+                assert_eq!(made.body["workspaceId"].is_null(), query.is_empty(), "{}", made.text);
+                for (name, value) in body.as_object().context("no body")? {
+                    assert_eq!(made.body[name], *value, "{path}");
+                }
+                assert_eq!(made.header("etag"), Some("\"1\""));
+                let one = format!("{path}/{id}{query}");
+                let read = send(server, "GET", &one, &ann, None).await?;
+                assert_eq!((read.status.as_u16(), &read.body), (200, &made.body), "{one}");
+                let listed = send(server, "GET", &format!("{path}{query}"), &ann, None).await?;
+                assert_eq!(listed.body["data"], json!([made.body]), "{path}");
+                server.advance(1);
+                let changed = send(server, "PATCH", &one, &ann, Some(&json!({ "name": "Other" }))).await?;
+                assert_eq!((changed.status.as_u16(), changed.field("name")), (200, "Other"), "{}", changed.text);
+                assert_eq!(
+                    (changed.header("etag"), changed.field("createdAt")),
+                    (Some("\"2\""), made.field("createdAt"))
+                );
+                assert_ne!(changed.field("updatedAt"), made.field("updatedAt"));
+                for _ in 0..2 {
+                    assert_eq!(send(server, "DELETE", &one, &ann, None).await?.status, 204);
+                }
+                assert_eq!(send(server, "GET", &one, &ann, None).await?.status, 404);
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_foreign_is_like_what_is_not_there_ws_02() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) = (
+            server.sign_in("ann@acme.test", "read write").await?,
+            server.sign_in("bob@acme.test", "read write").await?,
+        );
+        let viewed =
+            server.make_workspace("Viewed", &[(ann.user_id, Role::Viewer), (bob.user_id, Role::Owner)]).await?;
+        let essence = |answer: &Answer| (answer.status, answer.text.replace(answer.field("request_id"), ""));
+        for (kind, path, body) in kinds() {
+            let (bobs, _) = make(server, path, &bob, &body).await?;
+            let (shared, _) = make(server, &format!("{path}?workspaceId={viewed}"), &bob, &body).await?;
+            let nowhere = format!("{path}/{}_00000000000000000000000000", kind.prefix());
+            for (method, change) in [("GET", None), ("PATCH", Some(json!({ "name": "Mine" })))] {
+                let unknown = send(server, method, &nowhere, &ann, change.as_ref()).await?;
+                assert_eq!(unknown.status, 404);
+                // In another space than its own it is not there either, whoever may see it elsewhere.
+                for id in [&bobs, &shared, "x", "proj_", "user_01h2xcejqtf2nbrexx3vqjhp41"] {
+                    let foreign = send(server, method, &format!("{path}/{id}"), &ann, change.as_ref()).await?;
+                    assert_eq!(essence(&foreign), essence(&unknown), "{method} {path}/{id}");
+                }
+            }
+            let one = format!("{path}/{shared}?workspaceId={viewed}");
+            assert_eq!(send(server, "GET", &one, &ann, None).await?.status, 200);
+            for (method, body) in [("PATCH", Some(json!({}))), ("DELETE", None)] {
+                let refused = send(server, method, &one, &ann, body.as_ref()).await?;
+                assert_eq!((refused.status.as_u16(), refused.error()), (403, "forbidden"), "{method}");
+            }
+            send(server, "DELETE", &format!("{path}/{bobs}"), &ann, None).await?;
+            assert_eq!(
+                send(server, "GET", &format!("{path}/{bobs}"), &bob, None).await?.status,
+                200,
+                "deleted by a stranger"
+            );
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_read_token_does_not_write_and_is_told_what_would_ws_06() -> Result<()> {
+    with_server(async |server| {
+        let reader = server.sign_in("ann@acme.test", "read").await?;
+        for (_, path, body) in kinds() {
+            let refused = send(server, "POST", path, &reader, Some(&body)).await?;
+            assert_eq!((refused.status.as_u16(), refused.error()), (403, "insufficient_scope"), "{path}");
+            let challenge = refused.header("www-authenticate").unwrap_or_default();
+            assert!(challenge.contains("error=\"insufficient_scope\", scope=\"write\""), "{challenge}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_id_is_given_out_once_ws_09() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let (id, _) = make(server, "/v1/projects", &ann, &json!({ "name": "A" })).await?;
+            assert_eq!(send(server, "DELETE", &format!("/v1/projects/{id}"), &ann, None).await?.status, 204);
+            assert_eq!(send(server, "GET", &format!("/v1/projects/{id}"), &ann, None).await?.status, 404);
+            assert!(seen.insert(id));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_cannot_be_said_is_refused_with_the_field_ws_11() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (id, _) = make(server, "/v1/projects", &ann, &json!({ "name": "A" })).await?;
+        let one = format!("/v1/projects/{id}");
+        for name in ["id", "workspaceId", "ownerId", "createdBy", "createdAt", "version", "emailVerified"] {
+            for (method, path) in [("POST", "/v1/projects"), ("PATCH", &one)] {
+                let answer = send(server, method, path, &ann, Some(&json!({ "name": "B", name: "x" }))).await?;
+                assert_eq!((answer.status.as_u16(), answer.error()), (400, "invalid_request"), "{method} {name}");
+            }
+        }
+        for (path, body, field) in [
+            ("/v1/projects", json!({}), "name"),
+            ("/v1/projects", json!({ "name": 1 }), "name"),
+            ("/v1/packs", json!({ "name": "A", "type": "other" }), "type"),
+            ("/v1/cases", json!({ "name": "A", "dueOn": "1 May" }), "dueOn"),
+            ("/v1/records", json!({ "name": "A", "scope": "mine" }), "scope"),
+        ] {
+            let answer = send(server, "POST", path, &ann, Some(&body)).await?;
+            assert_eq!((answer.status.as_u16(), answer.error()), (422, "validation_failed"), "{body}");
+            assert!(answer.body["details"]["fields"][field].is_string(), "{}", answer.text);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn content_moves_where_its_scope_says() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Member)]).await?;
+        let space = format!("?workspaceId={acme}");
+        let (id, made) =
+            make(server, &format!("/v1/projects{space}"), &ann, &json!({ "name": "A", "scope": "personal" })).await?;
+        assert_eq!(made.field("scope"), "personal");
+        assert_eq!(send(server, "GET", &format!("/v1/projects/{id}{space}"), &ann, None).await?.status, 404);
+        let none =
+            send(server, "POST", "/v1/projects", &ann, Some(&json!({ "name": "A", "scope": "workspace" }))).await?;
+        assert_eq!(none.status, 404, "{}", none.text);
+        let (id, _) = make(server, &format!("/v1/projects{space}"), &ann, &json!({ "name": "B" })).await?;
+        let moved =
+            send(server, "PATCH", &format!("/v1/projects/{id}{space}"), &ann, Some(&json!({ "scope": "personal" })))
+                .await?;
+        assert_eq!((moved.field("scope"), moved.field("name")), ("personal", "B"));
+        assert_eq!(send(server, "GET", &format!("/v1/projects/{id}"), &ann, None).await?.status, 200);
+        assert_eq!(send(server, "GET", &format!("/v1/projects/{id}{space}"), &ann, None).await?.status, 404);
+        Ok(())
+    })
+}

@@ -1,0 +1,136 @@
+//! Content among many hands: changes at once, creates sent twice, credentials, and the database's own fence.
+
+use anyhow::{Context as _, Result};
+use futures_util::future::try_join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use service_testkit::server::{SignedIn, with_server};
+
+use crate::contents::{make, send};
+
+#[test]
+fn of_two_editors_the_second_is_told_and_nothing_is_lost() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (id, made) = make(server, "/v1/projects", &ann, &json!({ "name": "A", "description": "a" })).await?;
+        let tag = made.header("etag").context("no tag")?.to_owned();
+        let patch = async |body: Value, tag: &str| {
+            let request =
+                server.door.request(Method::PATCH, &format!("/v1/projects/{id}")).bearer_auth(&ann.access_token);
+            server.door.send(request.header("if-match", tag).json(&body)).await
+        };
+        assert_eq!(patch(json!({ "name": "First" }), &tag).await?.status, 200);
+        let second = patch(json!({ "name": "Second" }), &tag).await?;
+        assert_eq!((second.status.as_u16(), second.error()), (412, "precondition_failed"));
+        let now = send(server, "GET", &format!("/v1/projects/{id}"), &ann, None).await?;
+        assert_eq!((now.field("name"), now.field("description"), now.header("etag")), ("First", "a", Some("\"2\"")));
+        for wrong in ["2", "\"x\"", "W/\"2\"", ""] {
+            assert_eq!(patch(json!({ "name": "Third" }), wrong).await?.status, 400, "{wrong}");
+        }
+        assert_eq!(patch(json!({ "name": "Third" }), "*").await?.status, 200);
+        // Many at once, each changing what it read: all who succeed are there, and everybody else is told.
+        let tag = "\"3\"";
+        let all = try_join_all((0..50).map(|number| patch(json!({ "description": format!("{number}") }), tag))).await?;
+        assert_eq!(all.iter().filter(|answer| answer.status == 200).count(), 1);
+        assert_eq!(all.iter().filter(|answer| answer.status == 412).count(), 49);
+        let request = server.door.request(Method::DELETE, &format!("/v1/projects/{id}")).bearer_auth(&ann.access_token);
+        assert_eq!(server.door.send(request.header("if-match", "\"1\"")).await?.status, 412);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_create_sent_a_hundred_times_with_one_key_makes_one() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) = (
+            server.sign_in("ann@acme.test", "read write").await?,
+            server.sign_in("bob@acme.test", "read write").await?,
+        );
+        let create = async |who: &SignedIn, name: &str, key: &str| {
+            let request = server.door.request(Method::POST, "/v1/packs").bearer_auth(&who.access_token);
+            server
+                .door
+                .send(request.header("idempotency-key", key).json(&json!({ "name": name, "type": "context" })))
+                .await
+        };
+        let answers = try_join_all((0..100).map(|_| create(&ann, "Tides", "k1"))).await?;
+        for answer in &answers {
+            assert_eq!((answer.status.as_u16(), &answer.text), (201, &answers[0].text));
+        }
+        assert_eq!(server.sql("select count(*) from contents").await?.as_deref(), Some("1"));
+        assert_eq!(create(&ann, "Winds", "k1").await?.error(), "conflict");
+        assert_ne!(create(&bob, "Tides", "k1").await?.field("id"), answers[0].field("id"), "another caller's key");
+        assert_eq!(create(&ann, "Tides", "k2").await?.status, 201);
+        Ok(())
+    })
+}
+
+#[test]
+fn no_credential_is_kept_in_content() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (_, token) = crate::cli_tokens::make(server, &ann, &json!({ "scopes": ["read"] })).await?;
+        let wrapped = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("token={token}"));
+        for (path, body, field) in [
+            ("/v1/projects", json!({ "name": format!("My {token}") }), "name"),
+            (
+                "/v1/packs",
+                json!({ "name": "A", "type": "context", "text": format!("use {} here", ann.refresh_token) }),
+                "text",
+            ),
+            (
+                "/v1/playbooks",
+                json!({ "name": "A", "definition": { "env": [{ "SERVICE_TOKEN": token }] } }),
+                "definition",
+            ),
+            ("/v1/cases", json!({ "name": "A", "inputs": { "wrapped": wrapped } }), "inputs"),
+            ("/v1/records", json!({ "name": "A", "data": { token.clone(): 1 } }), "data"),
+        ] {
+            let answer = send(server, "POST", path, &ann, Some(&body)).await?;
+            assert_eq!(
+                (answer.status.as_u16(), answer.error()),
+                (422, "credential_in_content"),
+                "{path}: {}",
+                answer.text
+            );
+            assert!(answer.body["details"]["fields"][field].is_string(), "{}", answer.text);
+        }
+        assert_eq!(server.sql("select count(*) from contents").await?.as_deref(), Some("0"));
+        Ok(())
+    })
+}
+
+/// The application's check is not there: what remains is the database's own.
+#[test]
+fn without_our_own_checks_the_database_still_hides_other_spaces_ws_12() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) = (
+            server.sign_in("ann@acme.test", "read write").await?,
+            server.sign_in("bob@acme.test", "read write").await?,
+        );
+        for who in [&ann, &bob] {
+            make(server, "/v1/projects", who, &json!({ "name": "Secret" })).await?;
+        }
+        let role = format!("reader_{}", server.database);
+        server
+            .sql(&format!(
+                "create role {role}; grant usage on schema public to {role}; grant all on contents to {role}"
+            ))
+            .await?;
+        let space = |user: &SignedIn| service_api::ids::Id::uuid(user.user_id).to_string();
+        let as_role = async |entered: Option<String>, statement: &str| {
+            let enter = entered.map(|id| format!("set service.spaces = '{id}';")).unwrap_or_default();
+            server.sql(&format!("set role {role}; {enter} {statement}")).await
+        };
+        let count = "select count(*) from contents";
+        assert_eq!(as_role(None, count).await?.as_deref(), Some("0"), "who has said nothing sees something");
+        assert_eq!(as_role(Some(space(&ann)), count).await?.as_deref(), Some("1"));
+        let others = format!("{count} where space_id = '{}'", space(&bob));
+        assert_eq!(as_role(Some(space(&ann)), &others).await?.as_deref(), Some("0"), "another's space is seen");
+        let changed = "with changed as (update contents set version = 9 returning 1) select count(*) from changed";
+        assert_eq!(as_role(Some(space(&ann)), changed).await?.as_deref(), Some("1"), "more than one's own is changed");
+        let moved = format!("update contents set space_id = '{}'", space(&bob));
+        assert!(as_role(Some(space(&ann)), &moved).await.is_err(), "content is pushed into another's space");
+        server.sql(&format!("drop owned by {role}; drop role {role}")).await.map(drop)
+    })
+}

@@ -1,0 +1,195 @@
+//! Workspaces: making one, asking others in, roles, and leaving.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::future::try_join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use service_testkit::{
+    answer::Answer,
+    server::{SignedIn, TestServer, with_server},
+};
+
+async fn send(server: &TestServer, method: &str, path: &str, who: &SignedIn, body: Option<&Value>) -> Result<Answer> {
+    let request = server.door.request(Method::from_bytes(method.as_bytes())?, path).bearer_auth(&who.access_token);
+    server.door.send(body.into_iter().fold(request, reqwest::RequestBuilder::json)).await
+}
+
+async fn make(server: &TestServer, who: &SignedIn, name: &str) -> Result<String> {
+    let made = send(server, "POST", "/v1/workspaces", who, Some(&json!({ "name": name }))).await?;
+    ensure!(made.status == 201, "{}", made.text);
+    Ok(made.field("id").to_owned())
+}
+
+/// Asks somebody in; the invitation's id.
+async fn invite(server: &TestServer, who: &SignedIn, workspace: &str, email: &str, role: &str) -> Result<String> {
+    let path = format!("/v1/workspaces/{workspace}/invitations");
+    let invited = send(server, "POST", &path, who, Some(&json!({ "email": email, "role": role }))).await?;
+    ensure!(invited.status == 201, "{}", invited.text);
+    Ok(invited.field("id").to_owned())
+}
+
+async fn members(server: &TestServer, who: &SignedIn, workspace: &str) -> Result<Vec<(String, String)>> {
+    let answer = send(server, "GET", &format!("/v1/workspaces/{workspace}/members"), who, None).await?;
+    let data = answer.body["data"].as_array().with_context(|| answer.text.clone())?;
+    let of = |member: &Value, name: &str| member[name].as_str().unwrap_or_default().to_owned();
+    Ok(data.iter().map(|member| (of(member, "email"), of(member, "role"))).collect())
+}
+
+#[test]
+fn a_workspace_is_made_named_read_and_deleted() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        let id = make(server, &ann, " Harbour ").await?;
+        let path = format!("/v1/workspaces/{id}");
+        let read = send(server, "GET", &path, &ann, None).await?;
+        assert_eq!((read.field("name"), read.field("role")), ("Harbour", "owner"));
+        let renamed = send(server, "PATCH", &path, &ann, Some(&json!({ "name": "Dock" }))).await?;
+        assert_eq!((renamed.status.as_u16(), renamed.field("name")), (200, "Dock"));
+        let listed = send(server, "GET", "/v1/workspaces", &ann, None).await?;
+        assert_eq!(listed.body["data"][0]["name"], "Dock");
+        assert_eq!(send(server, "GET", "/v1/workspaces", &bob, None).await?.body["data"], json!([]));
+        for (method, body) in [("GET", None), ("PATCH", Some(json!({ "name": "Mine" }))), ("DELETE", None)] {
+            let foreign = send(server, method, &path, &bob, body.as_ref()).await?;
+            let unknown =
+                send(server, method, "/v1/workspaces/wsp_00000000000000000000000000", &bob, body.as_ref()).await?;
+            let essence = |answer: &Answer| (answer.status, answer.text.replace(answer.field("request_id"), ""));
+            assert_eq!((foreign.status.as_u16(), essence(&foreign)), (404, essence(&unknown)), "{method}");
+        }
+        for wrong in ["", " ", "a\nb", &"a".repeat(101)] {
+            let refused = send(server, "POST", "/v1/workspaces", &ann, Some(&json!({ "name": wrong }))).await?;
+            assert_eq!((refused.status.as_u16(), refused.error()), (422, "validation_failed"), "{wrong}");
+        }
+        send(server, "POST", &format!("/v1/projects?workspaceId={id}"), &ann, Some(&json!({ "name": "A" }))).await?;
+        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        assert_eq!(send(server, "GET", &path, &ann, None).await?.status, 404);
+        assert_eq!(send(server, "GET", &format!("/v1/projects?workspaceId={id}"), &ann, None).await?.status, 404);
+        Ok(())
+    })
+}
+
+#[test]
+fn who_is_invited_comes_in_by_signing_in() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        invite(server, &ann, &id, "Bob@Acme.test", "viewer").await?;
+        let mail = server.mailbox.next_mail_to("bob@acme.test").await?;
+        assert!(mail.text.contains("Harbour") && mail.text.contains("ann@acme.test"), "{}", mail.text);
+        let waiting = send(server, "GET", &format!("/v1/workspaces/{id}/invitations"), &ann, None).await?;
+        assert_eq!(waiting.body["data"][0]["email"], "bob@acme.test");
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        let mut all = members(server, &ann, &id).await?;
+        all.sort();
+        assert_eq!(all, [("ann@acme.test".into(), "owner".into()), ("bob@acme.test".into(), "viewer".into())]);
+        let waiting = send(server, "GET", &format!("/v1/workspaces/{id}/invitations"), &ann, None).await?;
+        assert_eq!(waiting.body["data"], json!([]));
+        // A viewer sees, and neither changes anything nor asks others in.
+        let projects = format!("/v1/projects?workspaceId={id}");
+        assert_eq!(send(server, "GET", &projects, &bob, None).await?.status, 200);
+        assert_eq!(send(server, "POST", &projects, &bob, Some(&json!({ "name": "A" }))).await?.error(), "forbidden");
+        let path = format!("/v1/workspaces/{id}/invitations");
+        for (method, body) in [("GET", None), ("POST", Some(json!({ "email": "eve@acme.test" })))] {
+            assert_eq!(send(server, method, &path, &bob, body.as_ref()).await?.error(), "forbidden", "{method}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_invitation_ends_when_it_is_taken_back_or_too_old() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        let taken_back = invite(server, &ann, &id, "bob@acme.test", "member").await?;
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        let path = format!("/v1/workspaces/{id}/invitations/{taken_back}");
+        for _ in 0..2 {
+            assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        }
+        server.sign_in("bob@acme.test", "read").await?;
+        invite(server, &ann, &id, "eve@acme.test", "member").await?;
+        server.mailbox.next_mail_to("eve@acme.test").await?;
+        server.advance(7 * 86_400 + 1);
+        server.sign_in("eve@acme.test", "read").await?;
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        assert_eq!(members(server, &ann, &id).await?.len(), 1, "somebody came in too late");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_last_owner_stays_whatever_happens_at_once() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        let own = format!("/v1/workspaces/{id}/members/{}", ann.user_id);
+        for (method, body) in [("DELETE", None), ("PATCH", Some(json!({ "role": "member" })))] {
+            let refused = send(server, method, &own, &ann, body.as_ref()).await?;
+            assert_eq!((refused.status.as_u16(), refused.error()), (409, "conflict"), "{method}");
+        }
+        invite(server, &ann, &id, "bob@acme.test", "owner").await?;
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        // Each takes the other out, and itself, many times at once: one of them is left.
+        let other = format!("/v1/workspaces/{id}/members/{}", bob.user_id);
+        let pairs = [(&ann, &own), (&bob, &other), (&ann, &other), (&bob, &own)];
+        try_join_all(pairs.iter().cycle().take(40).map(|(who, path)| send(server, "DELETE", path, who, None))).await?;
+        let owners = server.sql("select count(*) from memberships where role = 'owner' and ended_at is null").await?;
+        assert_eq!(owners.as_deref(), Some("1"));
+        Ok(())
+    })
+}
+
+#[test]
+fn who_is_taken_out_is_out_of_everything_there_at_once() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        invite(server, &ann, &id, "bob@acme.test", "member").await?;
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        let scopes = json!({ "scopes": ["read"], "workspaceId": id });
+        let (_, token) = crate::cli_tokens::make(server, &bob, &scopes).await?;
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        assert_eq!(server.door.get("/v1/projects", Some(&token)).await?.status, 200);
+        let path = format!("/v1/workspaces/{id}/members/{}", bob.user_id);
+        let role = send(server, "PATCH", &path, &ann, Some(&json!({ "role": "viewer" }))).await?;
+        assert_eq!(role.status, 204, "{}", role.text);
+        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        let began = Instant::now();
+        while server.door.get("/v1/projects", Some(&token)).await?.status == 200 {
+            ensure!(began.elapsed() < Duration::from_secs(1), "a token for the workspace lives on");
+        }
+        assert_eq!(send(server, "GET", &format!("/v1/workspaces/{id}"), &bob, None).await?.status, 404);
+        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 404);
+        // Whoever was out can be asked in again.
+        invite(server, &ann, &id, "bob@acme.test", "member").await?;
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        server.advance(61);
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        assert_eq!(send(server, "GET", &format!("/v1/workspaces/{id}"), &bob, None).await?.field("role"), "member");
+        assert_eq!(server.door.get("/v1/projects", Some(&token)).await?.status, 401, "what was ended came back");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_token_bound_to_a_workspace_knows_only_that_one() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (first, second) = (make(server, &ann, "First").await?, make(server, &ann, "Second").await?);
+        let scopes = json!({ "scopes": ["read", "write"], "workspaceId": first });
+        let (_, token) = crate::cli_tokens::make(server, &ann, &scopes).await?;
+        let listed = server.door.get("/v1/workspaces", Some(&token)).await?;
+        assert_eq!(listed.body["data"].as_array().map(Vec::len), Some(1), "{}", listed.text);
+        let other = server.door.get(&format!("/v1/workspaces/{second}"), Some(&token)).await?;
+        assert_eq!((other.status.as_u16(), other.error()), (403, "workspace_mismatch"));
+        let request = server.door.request(Method::POST, "/v1/workspaces").bearer_auth(&token);
+        let made = server.door.send(request.json(&json!({ "name": "Third" }))).await?;
+        assert_eq!((made.status.as_u16(), made.error()), (403, "workspace_mismatch"));
+        Ok(())
+    })
+}
