@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::token::{Cli, Client, McpRefresh, PresentedToken, Refresh, Token, TokenKind, written_length};
+use crate::token::{
+    AuthorizationCode, Cli, Client, McpRefresh, PresentedToken, Refresh, Session, Token, TokenKind, written_length,
+};
 
 /// How many tokens one report may name.
 pub const MOST_REPORTED: usize = 100;
@@ -59,7 +61,9 @@ fn recognise_at(text: &str, at: usize) -> Option<Recognised> {
         .map(|hint| ("refresh token", hint))
         .or_else(|| Some(("MCP refresh token", hint::<McpRefresh>(rest)?)))
         .or_else(|| Some(("token for automation", hint::<Cli>(rest)?)))
-        .or_else(|| Some(("client secret", hint::<Client>(rest)?)));
+        .or_else(|| Some(("client secret", hint::<Client>(rest)?)))
+        .or_else(|| Some(("authorization code", hint::<AuthorizationCode>(rest)?)))
+        .or_else(|| Some(("browser session", hint::<Session>(rest)?)));
     found.map(|(kind, hint)| Recognised { kind, at, hint })
 }
 

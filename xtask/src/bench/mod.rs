@@ -10,6 +10,7 @@ mod cli_tokens;
 mod otp_creation;
 mod pgbench;
 mod refresh;
+mod search;
 mod whoami;
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
@@ -29,7 +30,7 @@ pub(crate) struct Options {
     /// One short round each: whether it runs, not how fast
     #[arg(long)]
     quick: bool,
-    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens`, `audit` or `refresh`
+    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens`, `search`, `audit` or `refresh`
     #[arg(long)]
     only: Option<String>,
     /// Measure the unoptimised build
@@ -105,6 +106,9 @@ async fn measure(options: &Options) -> Result<()> {
             report(&measured, options.json);
         }
         report(&cli_token_issuing::measure(&bench).await?, options.json);
+    }
+    if wanted("search") {
+        report(&search::measure(&bench).await?, options.json);
     }
     if wanted("audit") {
         report(&audit::measure(&bench).await?, options.json);

@@ -37,16 +37,16 @@ pub const LIST_WORKSPACES: Endpoint = workspace(Method::Get, "/v1/workspaces", A
 pub const CREATE_WORKSPACE: Endpoint = workspace(Method::Post, "/v1/workspaces", Action::Write);
 pub const READ_WORKSPACE: Endpoint = workspace(Method::Get, "/v1/workspaces/{workspaceId}", Action::Read);
 pub const RENAME_WORKSPACE: Endpoint = workspace(Method::Patch, "/v1/workspaces/{workspaceId}", Action::Write);
-pub const DELETE_WORKSPACE: Endpoint = workspace(Method::Delete, "/v1/workspaces/{workspaceId}", Action::Write);
+pub const DELETE_WORKSPACE: Endpoint = membership(Method::Delete, "/v1/workspaces/{workspaceId}", Action::Write);
 pub const LIST_MEMBERS: Endpoint = workspace(Method::Get, "/v1/workspaces/{workspaceId}/members", Action::Read);
 pub const CHANGE_ROLE: Endpoint =
-    workspace(Method::Patch, "/v1/workspaces/{workspaceId}/members/{userId}", Action::Write);
+    membership(Method::Patch, "/v1/workspaces/{workspaceId}/members/{userId}", Action::Write);
 pub const REMOVE_MEMBER: Endpoint =
-    workspace(Method::Delete, "/v1/workspaces/{workspaceId}/members/{userId}", Action::Write);
+    membership(Method::Delete, "/v1/workspaces/{workspaceId}/members/{userId}", Action::Write);
 pub const LIST_INVITATIONS: Endpoint = workspace(Method::Get, "/v1/workspaces/{workspaceId}/invitations", Action::Read);
-pub const INVITE: Endpoint = workspace(Method::Post, "/v1/workspaces/{workspaceId}/invitations", Action::Write);
+pub const INVITE: Endpoint = membership(Method::Post, "/v1/workspaces/{workspaceId}/invitations", Action::Write);
 pub const REVOKE_INVITATION: Endpoint =
-    workspace(Method::Delete, "/v1/workspaces/{workspaceId}/invitations/{invitationId}", Action::Write);
+    membership(Method::Delete, "/v1/workspaces/{workspaceId}/invitations/{invitationId}", Action::Write);
 
 pub const SEARCH_PACKS: Endpoint = Endpoint {
     method: Method::Post,
@@ -62,6 +62,13 @@ const fn workspace(method: Method, path: &'static str, action: Action) -> Endpoi
     let lists = matches!(method, Method::Get) && path.len() == "/v1/workspaces".len();
     let query: &[&str] = if lists { &["limit", "cursor"] } else { &[] };
     Endpoint { method, path, access, body, query }
+}
+
+/// Decides who is in a workspace, or whether there is one: not for automation, nor for clients of others.
+const fn membership(method: Method, path: &'static str, action: Action) -> Endpoint {
+    let access = Access::SignedIn(Scope::of(action, Resource::Workspaces));
+    let body = if matches!(method, Method::Delete) { Body::None } else { Body::Json };
+    Endpoint { method, path, access, body, query: &[] }
 }
 
 const fn content(method: Method, path: &'static str, kind: Kind, action: Action) -> Endpoint {

@@ -30,6 +30,9 @@ use crate::{
     },
 };
 
+/// Of one kind in one space: a search looks at all of them.
+const MOST: i64 = 10_000;
+
 /// Where a request runs, and for whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
@@ -46,6 +49,8 @@ pub enum Refusal {
     Space(SpaceRefusal),
     /// It was changed since.
     Stale,
+    /// The space has as many of these as it may.
+    Full,
     /// The idempotency key was used for something else.
     KeyUsed,
     Cursor,
@@ -101,6 +106,9 @@ pub async fn create(
             return found.ok_or(Failure::Refused(Refusal::NotFound));
         }
     }
+    if store::contents::has_many(&db, space, kind, MOST).await? {
+        return Err(Failure::Refused(Refusal::Full));
+    }
     let new = New { space, kind, id, fields: &fields, created_by: here.user_id, now };
     let stored = store::contents::insert(&db, &new).await?;
     db.commit().await?;
@@ -151,7 +159,7 @@ pub async fn update(
     let to = place(here, scope).map_err(Failure::Refused)?;
     let db = app.database.begin().await?;
     store::contents::enter(&db, &[space, to]).await?;
-    let found = store::contents::find(&db, space, kind, id).await?.ok_or_else(not_found)?;
+    let found = store::contents::find_locked(&db, space, kind, id).await?.ok_or_else(not_found)?;
     if version.is_some_and(|version| version != found.version) {
         return Err(Failure::Refused(Refusal::Stale));
     }

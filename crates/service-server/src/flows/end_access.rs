@@ -156,9 +156,12 @@ pub async fn remove_member(
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
     store::users::lock(transaction.db(), user_id).await?;
+    store::workspaces::lock(transaction.db(), workspace_id).await?;
     if !store::memberships::mark_ended(transaction.db(), user_id, workspace_id, now).await? {
         return Ok(Err(NothingToEnd));
     }
+    let address = store::users::find(transaction.db(), user_id).await?.map(|user| user.email).unwrap_or_default();
+    store::invitations::delete_by_member(transaction.db(), workspace_id, user_id, &address).await?;
     // For good: whoever is let in again signs in again, and what was stolen before stays worthless.
     let because = Reason::WorkspaceRemoved;
     transaction.end_grants_of(user_id, Which::For(workspace_id), because).await?;
@@ -177,6 +180,7 @@ pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> anyhow::R
         return Ok(Err(NothingToEnd));
     }
     store::memberships::mark_all_ended(transaction.db(), workspace_id, now).await?;
+    store::invitations::delete_by_workspace(transaction.db(), workspace_id).await?;
     store::cli_tokens::mark_revoked_for(transaction.db(), workspace_id, Reason::WorkspaceRemoved, now).await?;
     transaction.end(Subject::Workspace(workspace_id), Reason::WorkspaceRemoved).await?;
     record(transaction.db(), EventName::WorkspaceDeleted, None, Some(workspace_id), now).await?;

@@ -16,13 +16,17 @@ use crate::{
     flows::{
         Asker,
         limit::Limit,
-        workspaces::{Caller, Refusal, read},
+        workspaces::{Caller, MOST, Refusal, read},
     },
     letters::Letter,
     mint,
     store::{self, invitations::New},
 };
 
+/// Invitations accepted at one sign-in; further ones at the next.
+const AT_ONCE: i64 = 10;
+/// Invitations to one address, whoever sends them.
+const PER_ADDRESS: Rate = Rate { burst: 5, per_hour: 1 };
 /// Invitations that one user sends: each is a mail to somebody who may not want it.
 const INVITATIONS: Rate = Rate { burst: 50, per_hour: 50 };
 
@@ -32,10 +36,15 @@ pub async fn invite(app: &App, caller: &Caller<'_>, id: &str, invite: &Invite) -
     let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));
     let db = app.database.begin().await?;
     let (workspace_id, _) = caller.enter(&db, id, Right::Own).await?;
+    store::workspaces::lock(&db, workspace_id).await?;
+    caller.enter(&db, id, Right::Own).await?;
     let whom = caller.credential.user_id.to_string();
     let limit = Limit { policy: "invitations-user", whom: whom.as_bytes() };
-    if let Some(limited) = limit.take_at_rate(app, &db, INVITATIONS, now).await? {
-        return Err(Failure::Refused(Refusal::Limited(limited)));
+    let to_address = Limit { policy: "invitations-address", whom: address.as_str().as_bytes() };
+    for (limit, rate) in [(limit, INVITATIONS), (to_address, PER_ADDRESS)] {
+        if let Some(limited) = limit.take_at_rate(app, &db, rate, now).await? {
+            return Err(Failure::Refused(Refusal::Limited(limited)));
+        }
     }
     let id: InvitationId = mint::id(now)?;
     let invited_by = caller.credential.user_id;
@@ -84,7 +93,14 @@ pub async fn accept(
     user_id: UserId,
     now: Timestamp,
 ) -> anyhow::Result<()> {
-    for (workspace_id, role) in store::invitations::take(db, address, now).await? {
+    let room = MOST - store::workspaces::count_by_user(db, user_id).await?;
+    let taken = store::invitations::take(db, address, now, room.clamp(0, AT_ONCE)).await?;
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let workspaces: Vec<_> = taken.iter().map(|(id, _)| *id).collect();
+    store::invitations::delete_by_address(db, address, &workspaces).await?;
+    for (workspace_id, role) in taken {
         if store::memberships::join(db, user_id, workspace_id, role, now).await? {
             let mut event = asker.event(EventName::MemberJoined, now, json!({ "role": role }))?;
             event.user_id = Some(user_id);

@@ -21,7 +21,7 @@ use service_rules::{
 use crate::{
     app::App,
     cursor::{Foreign, List},
-    database::Connection,
+    database::{Connection, Error},
     failure::Failure,
     flows::{Asker, end_access::EndingTransaction},
     mint,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Workspaces that one user may be in.
-const MOST: i64 = 100;
+pub(super) const MOST: i64 = 100;
 
 #[derive(Debug)]
 pub enum Refusal {
@@ -70,6 +70,13 @@ impl Caller<'_> {
         space::choose(Requested::Workspace(id), self.credential.reach).map_err(refuse)?;
         let role = store::memberships::find_role(db, self.credential.user_id, id).await?;
         Ok((id, space::judge(role, right).map_err(refuse)?))
+    }
+
+    /// The same while nobody else changes who is in the workspace: what was found true stays so until the end.
+    async fn lock(&self, db: &Connection, id: &str, right: Right) -> Result<(WorkspaceId, Role), Failure<Refusal>> {
+        let (workspace_id, _) = self.enter(db, id, right).await?;
+        store::workspaces::lock(db, workspace_id).await?;
+        self.enter(db, id, right).await
     }
 
     /// Records what this caller did in a workspace.
@@ -162,8 +169,9 @@ pub async fn rename(app: &App, caller: &Caller<'_>, id: &str, name: &str) -> Res
 pub async fn delete(app: &App, caller: &Caller<'_>, id: &str) -> Result<(), Failure<Refusal>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let (id, _) = caller.enter(transaction.db(), id, Right::Own).await?;
+    let (id, _) = caller.lock(transaction.db(), id, Right::Own).await?;
     store::workspaces::mark_deleted(transaction.db(), id, now).await?;
+    store::invitations::delete_by_workspace(transaction.db(), id).await?;
     store::memberships::mark_all_ended(transaction.db(), id, now).await?;
     store::cli_tokens::mark_revoked_for(transaction.db(), id, Reason::WorkspaceRemoved, now).await?;
     transaction.end(Subject::Workspace(id), Reason::WorkspaceRemoved).await?;
@@ -183,19 +191,24 @@ pub async fn change_role(
     caller: &Caller<'_>,
     (id, member): (&str, &str),
     change: &ChangeRole,
-) -> Result<(), Failure<Refusal>> {
+) -> Result<Member, Failure<Refusal>> {
     let now = app.clock.now();
     let member: UserId = member.parse().map_err(|_| Failure::Refused(Refusal::NotFound))?;
     let db = app.database.begin().await?;
-    let (id, _) = caller.enter(&db, id, Right::Own).await?;
-    store::workspaces::lock(&db, id).await?;
+    let (id, _) = caller.lock(&db, id, Right::Own).await?;
     let role = store::memberships::find_role(&db, member, id).await?;
     let role = role.ok_or(Failure::Refused(Refusal::NotFound))?;
     check_owner_left(&db, id, role, change.role == Role::Owner).await?;
     store::memberships::update_role(&db, member, id, change.role).await?;
+    if change.role != Role::Owner {
+        forget_invitations(&db, id, member).await?;
+    }
     let details = json!({ "member": member, "role": change.role });
     caller.record(&db, id, (EventName::RoleChanged, now), details).await?;
-    Ok(db.commit().await?)
+    let members = store::memberships::list_members(&db, id).await?;
+    db.commit().await?;
+    let changed = members.into_iter().find(|other| other.user_id == member);
+    changed.ok_or(Failure::Refused(Refusal::NotFound))
 }
 
 async fn check_owner_left(db: &Connection, id: WorkspaceId, role: Role, stays: bool) -> Result<(), Failure<Refusal>> {
@@ -211,17 +224,23 @@ pub async fn remove_member(app: &App, caller: &Caller<'_>, id: &str, member: &st
     let member: UserId = member.parse().map_err(|_| Failure::Refused(Refusal::NotFound))?;
     let itself = member == caller.credential.user_id;
     let mut transaction = EndingTransaction::begin(app, now).await?;
-    let (id, _) = caller.enter(transaction.db(), id, if itself { Right::Read } else { Right::Own }).await?;
     store::users::lock(transaction.db(), member).await?;
-    store::workspaces::lock(transaction.db(), id).await?;
+    let (id, _) = caller.lock(transaction.db(), id, if itself { Right::Read } else { Right::Own }).await?;
     let role = store::memberships::find_role(transaction.db(), member, id).await?;
     let role = role.ok_or(Failure::Refused(Refusal::NotFound))?;
     check_owner_left(transaction.db(), id, role, false).await?;
     store::memberships::mark_ended(transaction.db(), member, id, now).await?;
+    forget_invitations(transaction.db(), id, member).await?;
     let because = Reason::WorkspaceRemoved;
     transaction.end_grants_of(member, Which::For(id), because).await?;
     store::cli_tokens::mark_all_revoked(transaction.db(), member, Some(id), because, now).await?;
     transaction.end(Subject::Membership(member, id), because).await?;
     caller.record(transaction.db(), id, (EventName::MemberRemoved, now), json!({ "member": member })).await?;
     Ok(transaction.commit().await?)
+}
+
+/// Whoever no longer owns a workspace has let nobody in, least of all themselves.
+pub async fn forget_invitations(db: &Connection, id: WorkspaceId, member: UserId) -> Result<(), Error> {
+    let address = store::users::find(db, member).await?.map(|user| user.email).unwrap_or_default();
+    store::invitations::delete_by_member(db, id, member, &address).await.map(drop)
 }

@@ -35,6 +35,9 @@ impl From<Refusal> for ApiError {
                 PreconditionFailed,
                 "It was changed since you read it; read it again, and send your change anew.",
             ),
+            Refusal::Full => {
+                error(409, Conflict, "This space has 10,000 of these; delete some that are not needed first.")
+            }
             Refusal::KeyUsed => {
                 error(409, Conflict, "This Idempotency-Key was used for another request; use a new one.")
             }

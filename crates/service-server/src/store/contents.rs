@@ -81,6 +81,29 @@ pub async fn find(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Res
     row.map(|row| from_row(&row, kind)).transpose()
 }
 
+/// The same, which nobody else changes before this transaction ends.
+pub async fn find_locked(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Result<Option<Stored>, Error> {
+    let row = db
+        .query_opt(
+            r"select space_id, id, in_workspace, fields, version, created_at, updated_at
+                from contents where space_id = $1 and kind = $2 and id = $3 for update",
+            &[&space.id, &kind.prefix(), &id],
+        )
+        .await?;
+    row.map(|row| from_row(&row, kind)).transpose()
+}
+
+/// Whether a space has so many of a kind.
+pub async fn has_many(db: &Connection, space: SpaceKey, kind: Kind, many: i64) -> Result<bool, Error> {
+    let row = db
+        .query_opt(
+            r"select from contents where space_id = $1 and kind = $2 offset $3 limit 1",
+            &[&space.id, &kind.prefix(), &(many - 1)],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Up to `limit` of a space, oldest first, behind `after`.
 pub async fn list(
     db: &Connection,
@@ -183,8 +206,9 @@ pub async fn search(db: &Connection, wanted: &Wanted<'_>) -> Result<Vec<Hit>, Er
                         from contents c, websearch_to_tsquery('english', $3) as query
                        where space_id = any ($1) and kind = 'pack' and fields->>'type' = $2
                          and (words @@ query or word_similarity($3, fields->>'name') >= 0.5
-                              or word_similarity($3, left(fields->>'text', 2000)) >= 0.6)) as found
-               order by score desc, id offset $4 limit $5",
+                              or word_similarity($3, left(fields->>'text', 2000)) >= 0.6)
+                       order by score desc, id offset $4 limit $5) as found
+               order by score desc, id",
             &[&spaces, &wanted.pack_type, &wanted.query, &wanted.offset, &wanted.limit],
         )
         .await?;

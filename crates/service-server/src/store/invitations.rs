@@ -59,15 +59,23 @@ pub async fn delete(db: &Connection, workspace_id: WorkspaceId, id: InvitationId
     Ok(db.execute(sql, &[&workspace_id.uuid(), &id.uuid()]).await? == 1)
 }
 
-/// Takes whatever waits for an address; workspaces that are gone do not count.
-pub async fn take(db: &Connection, address: &Address, now: Timestamp) -> Result<Vec<(WorkspaceId, Role)>, Error> {
+/// Up to so many invitations that wait for an address, whose workspace is there and whose sender still owns it; the
+/// workspaces stay as they are until this transaction ends.
+pub async fn take(
+    db: &Connection,
+    address: &Address,
+    now: Timestamp,
+    most: i64,
+) -> Result<Vec<(WorkspaceId, Role)>, Error> {
     let rows = db
         .query(
-            r"with taken as (delete from invitations where address = $1 returning workspace_id, role, expires_at)
-              select t.workspace_id, t.role from taken t
-                join workspaces w on w.id = t.workspace_id and w.deleted_at is null
-               where t.expires_at > $2",
-            &[&address.as_str(), &now],
+            r"select i.workspace_id, i.role from invitations i
+                join workspaces w on w.id = i.workspace_id and w.deleted_at is null
+                join memberships m on m.user_id = i.invited_by and m.workspace_id = i.workspace_id
+                                  and m.role = 'owner' and m.ended_at is null
+               where i.address = $1 and i.expires_at > $2
+               order by i.workspace_id limit $3 for share of w, m",
+            &[&address.as_str(), &now, &most],
         )
         .await?;
     let read = |row: &Row| {
@@ -75,6 +83,30 @@ pub async fn take(db: &Connection, address: &Address, now: Timestamp) -> Result<
         Ok((id.into(), role_from_text(row.try_get("role")?)?))
     };
     rows.iter().map(read).collect()
+}
+
+/// Forgets invitations of a workspace that somebody sent, or that are for their address.
+pub async fn delete_by_member(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    member: UserId,
+    address: &str,
+) -> Result<u64, Error> {
+    db.execute(
+        r"delete from invitations where workspace_id = $1 and (invited_by = $2 or address = $3)",
+        &[&workspace_id.uuid(), &member.uuid(), &address],
+    )
+    .await
+}
+
+pub async fn delete_by_workspace(db: &Connection, workspace_id: WorkspaceId) -> Result<u64, Error> {
+    db.execute(r"delete from invitations where workspace_id = $1", &[&workspace_id.uuid()]).await
+}
+
+pub async fn delete_by_address(db: &Connection, address: &Address, workspaces: &[WorkspaceId]) -> Result<u64, Error> {
+    let ids: Vec<_> = workspaces.iter().map(|id| id.uuid()).collect();
+    let sql = r"delete from invitations where address = $1 and workspace_id = any ($2)";
+    db.execute(sql, &[&address.as_str(), &ids]).await
 }
 
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {

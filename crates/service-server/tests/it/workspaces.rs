@@ -157,7 +157,7 @@ fn who_is_taken_out_is_out_of_everything_there_at_once() -> Result<()> {
         assert_eq!(server.door.get("/v1/projects", Some(&token)).await?.status, 200);
         let path = format!("/v1/workspaces/{id}/members/{}", bob.user_id);
         let role = send(server, "PATCH", &path, &ann, Some(&json!({ "role": "viewer" }))).await?;
-        assert_eq!(role.status, 204, "{}", role.text);
+        assert_eq!((role.status.as_u16(), role.field("role")), (200, "viewer"), "{}", role.text);
         assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
         let began = Instant::now();
         while server.door.get("/v1/projects", Some(&token)).await?.status == 200 {
@@ -190,6 +190,50 @@ fn a_token_bound_to_a_workspace_knows_only_that_one() -> Result<()> {
         let request = server.door.request(Method::POST, "/v1/workspaces").bearer_auth(&token);
         let made = server.door.send(request.json(&json!({ "name": "Third" }))).await?;
         assert_eq!((made.status.as_u16(), made.error()), (403, "workspace_mismatch"));
+        Ok(())
+    })
+}
+
+#[test]
+fn whoever_no_longer_owns_a_workspace_lets_nobody_in() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        invite(server, &ann, &id, "mallory@acme.test", "owner").await?;
+        server.mailbox.next_mail_to("mallory@acme.test").await?;
+        let mallory = server.sign_in("mallory@acme.test", "read write").await?;
+        for address in ["mallory@acme.test", "friend@acme.test"] {
+            invite(server, &mallory, &id, address, "owner").await?;
+            server.mailbox.next_mail_to(address).await?;
+        }
+        let path = format!("/v1/workspaces/{id}/members/{}", mallory.user_id);
+        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        server.advance(61);
+        for address in ["mallory@acme.test", "friend@acme.test"] {
+            server.sign_in(address, "read").await?;
+        }
+        assert_eq!(members(server, &ann, &id).await?.len(), 1, "whoever was taken out is back");
+        Ok(())
+    })
+}
+
+#[test]
+fn automation_decides_nothing_about_who_is_in() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        let scopes = json!({ "scopes": ["read", "write"], "workspaceId": id });
+        let (_, token) = crate::cli_tokens::make(server, &ann, &scopes).await?;
+        let path = format!("/v1/workspaces/{id}");
+        for (method, path, body) in [
+            ("POST", format!("{path}/invitations"), Some(json!({ "email": "eve@acme.test", "role": "owner" }))),
+            ("DELETE", path.clone(), None),
+            ("DELETE", format!("{path}/members/{}", ann.user_id), None),
+        ] {
+            let request = server.door.request(Method::from_bytes(method.as_bytes())?, &path).bearer_auth(&token);
+            let answer = server.door.send(body.iter().fold(request, reqwest::RequestBuilder::json)).await?;
+            assert_eq!((answer.status.as_u16(), answer.error()), (403, "forbidden"), "{method} {path}");
+        }
         Ok(())
     })
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     http::{
         body::Body,
-        caller::{Caller, Read, Workspaces, Write},
+        caller::{Caller, Read, SignedIn, Workspaces, Write},
         error::ApiError,
         paging,
         path::{PathId, PathIds},
@@ -23,6 +23,10 @@ use crate::{
 };
 
 fn asking<'a, S>(caller: &'a Caller<S>, asker: &'a Asker) -> Asking<'a> {
+    Asking { credential: caller.credential(), asker }
+}
+
+fn deciding<'a, S>(caller: &'a SignedIn<S>, asker: &'a Asker) -> Asking<'a> {
     Asking { credential: caller.credential(), asker }
 }
 
@@ -69,11 +73,11 @@ pub async fn rename(
 pub async fn delete(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Workspaces>>,
+    caller: SignedIn<Write<Workspaces>>,
     PathId(id): PathId,
     _: Query,
 ) -> Result<StatusCode, ApiError> {
-    workspaces::delete(&app, &asking(&caller, &asker), &id).await?;
+    workspaces::delete(&app, &deciding(&caller, &asker), &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -90,22 +94,21 @@ pub async fn members(
 pub async fn change_role(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Workspaces>>,
+    caller: SignedIn<Write<Workspaces>>,
     PathIds(id, member): PathIds,
     Body(change): Body<ChangeRole>,
-) -> Result<StatusCode, ApiError> {
-    workspaces::change_role(&app, &asking(&caller, &asker), (&id, &member), &change).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<Member>, ApiError> {
+    Ok(Json(workspaces::change_role(&app, &deciding(&caller, &asker), (&id, &member), &change).await?))
 }
 
 pub async fn remove_member(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Workspaces>>,
+    caller: SignedIn<Write<Workspaces>>,
     PathIds(id, member): PathIds,
     _: Query,
 ) -> Result<StatusCode, ApiError> {
-    workspaces::remove_member(&app, &asking(&caller, &asker), &id, &member).await?;
+    workspaces::remove_member(&app, &deciding(&caller, &asker), &id, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -122,21 +125,21 @@ pub async fn list_invitations(
 pub async fn invite(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Workspaces>>,
+    caller: SignedIn<Write<Workspaces>>,
     PathId(id): PathId,
     Body(invite): Body<Invite>,
 ) -> Result<(StatusCode, Json<Invitation>), ApiError> {
-    let invited = invitations::invite(&app, &asking(&caller, &asker), &id, &invite).await?;
+    let invited = invitations::invite(&app, &deciding(&caller, &asker), &id, &invite).await?;
     Ok((StatusCode::CREATED, Json(invited)))
 }
 
 pub async fn revoke_invitation(
     State(app): State<App>,
     Extension(asker): Extension<Asker>,
-    caller: Caller<Write<Workspaces>>,
+    caller: SignedIn<Write<Workspaces>>,
     PathIds(id, invitation): PathIds,
     _: Query,
 ) -> Result<StatusCode, ApiError> {
-    invitations::revoke(&app, &asking(&caller, &asker), &id, &invitation).await?;
+    invitations::revoke(&app, &deciding(&caller, &asker), &id, &invitation).await?;
     Ok(StatusCode::NO_CONTENT)
 }

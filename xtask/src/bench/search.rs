@@ -1,0 +1,115 @@
+//! Searching packs of one workspace, while others have few and while they have very many.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use service_api::{
+    ids::{self, GrantId, UserId},
+    oauth::SERVICE_CLI,
+};
+use service_rules::{bearer::Claims, lifetimes};
+use service_server::{app::App, clock::Clock, mint};
+use service_testkit::server;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{
+    Bench, Measured,
+    pgbench::{fill, statement},
+};
+use crate::say_error;
+
+const CONTENTS: &str = include_str!("../../../crates/service-server/src/store/contents.rs");
+/// Ids of workspaces differ in their last twelve digits; packs of one workspace are a hundred.
+const ID: &str = "00000000-0000-7000-a000-";
+const USER: &str = "00000000-0000-7000-a000-ffffffffffff";
+
+pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
+    let sizes = if bench.quick { [10, 20] } else { [100, 10_000] };
+    let (client, connection) =
+        tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    let token = prepare(bench, &client).await?;
+    let mut measured = Measured { name: "search_1e6_to_1e4", ours: Vec::new(), bare: Vec::new() };
+    let mut made = 0;
+    for (place, workspaces) in sizes.into_iter().enumerate() {
+        seed(&client, made, workspaces).await?;
+        made = workspaces;
+        let times = search(bench, &token, if bench.quick { 20 } else { 1_000 }).await?;
+        let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)] * 1_000.0;
+        let packs = workspaces * 100;
+        say_error(&format!("{packs} packs in {workspaces} workspaces: p50 {:.1} ms, p99 {:.1} ms", at(50), at(99)));
+        let rate = 1_000.0 / at(50);
+        if place == 0 { measured.bare.push(rate) } else { measured.ours.push(rate) }
+    }
+    explain(&client).await?;
+    Ok(measured)
+}
+
+async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
+    let person = format!(
+        "insert into users (id, email, created_at) values ('{USER}', 'searcher@many.test', now());
+         insert into memberships (user_id, workspace_id, role, created_at) values ('{USER}', '{ID}000000000000', 'member', now());"
+    );
+    client.batch_execute(&person).await?;
+    let app = App::new(server::config(&bench.settings)?, Clock::System)?;
+    app.reload_signing_keys().await?;
+    let (now, user) = (app.clock.now(), USER.parse::<Uuid>()?);
+    let claims = Claims {
+        iss: app.config.base_url.clone(),
+        sub: UserId::from(user),
+        aud: app.audience.clone(),
+        exp: now.as_second() + lifetimes::ACCESS_TOKEN,
+        iat: now.as_second(),
+        jti: mint::id(now)?,
+        client_id: SERVICE_CLI.into(),
+        scope: "read".into(),
+        grant: GrantId::from(user),
+        workspace: None,
+        nbf: None,
+    };
+    Ok(app.signing_keys.sign(&claims, now)?.expose().to_owned())
+}
+
+async fn seed(client: &Client, from: u32, to: u32) -> Result<()> {
+    let packs = format!(
+        "insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
+         select ('{ID}' || lpad(to_hex(w), 12, '0'))::uuid, 'pack', gen_random_uuid(), true,
+                jsonb_build_object('type', 'context', 'name', 'Harbour ' || w || ' part ' || p,
+                    'text', 'Water, ships, cranes, tides and pilots of berth ' || p || '. ' || repeat('All is well here. ', 20)),
+                1, '{USER}', now(), now()
+           from generate_series({from}, {to} - 1) w, generate_series(1, 100) p"
+    );
+    client.batch_execute(&packs).await.context("the packs could not be made")?;
+    client.batch_execute("vacuum analyze contents").await.context("not vacuumed")
+}
+
+/// How long each search took, shortest first.
+async fn search(bench: &Bench, token: &str, times: usize) -> Result<Vec<f64>> {
+    let workspace = ids::write("wsp", format!("{ID}000000000000").parse()?);
+    let path = format!("/v1/packs/search?workspaceId={workspace}");
+    let mut all = Vec::with_capacity(times);
+    for number in 0..times {
+        let words = ["harbour", "crane berth", "pilots", "tydes"][number % 4];
+        let body = serde_json::json!({ "type": "context", "query": words, "limit": 20 });
+        let request = bench.server.door.request(reqwest::Method::POST, &path).bearer_auth(token).json(&body);
+        let began = Instant::now();
+        let answer = bench.server.door.send(request).await?;
+        all.push(began.elapsed().as_secs_f64());
+        ensure!(answer.status == 200, "{}", answer.text);
+    }
+    all.sort_by(f64::total_cmp);
+    Ok(all)
+}
+
+async fn explain(client: &Client) -> Result<()> {
+    let spaces = format!("array['{ID}000000000000'::uuid]");
+    let search = fill(
+        statement(CONTENTS, "select space_id, id, in_workspace, fields, version, created_at, updated_at, score")?,
+        &[&spaces, "'context'", "'harbour'", "0", "20"],
+    );
+    for row in client.query(&format!("explain (analyze, buffers, costs off) {search}"), &[]).await? {
+        say_error(&format!("    {}", row.get::<_, String>(0)));
+    }
+    Ok(())
+}
