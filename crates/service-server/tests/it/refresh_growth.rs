@@ -45,7 +45,8 @@ fn ten_thousand_rotations_are_one_row_and_touch_no_index() -> Result<()> {
              indexes {indexes_before} to {indexes_after}"
         );
         assert_eq!(indexes_after, indexes_before);
-        assert!(vacuumed <= table_before + 8_192 && table_after <= table_before + 16 * 8_192);
+        // A few pages for versions that had to stay meanwhile; the row may have come to lie in the last of them.
+        assert!(vacuumed <= table_after && table_after <= table_before + 16 * 8_192);
         Ok(())
     })
 }
