@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use service_api::{
     contents::{Form, Kind, MAX_NAME, MAX_TEXT, PACK_TYPES},
     leaks,
+    page::{DEFAULT_LIMIT, MAX_LIMIT},
+    search::{MAX_QUERY, SearchPacks},
 };
 
 /// What is wrong with what was said.
@@ -61,6 +63,20 @@ fn merge(kind: Kind, fields: &mut Map<String, Value>, sent: &Map<String, Value>)
         }
     }
     Ok(())
+}
+
+/// Whether a search can be meant; how many it wants.
+pub fn check_search(request: &SearchPacks) -> Result<u16, Invalid> {
+    let wrong = |field: &str, message: String| Err(Invalid::Field { field: field.into(), message });
+    if !PACK_TYPES.contains(&request.pack_type.as_str()) {
+        return wrong("type", format!("is not one of {}", PACK_TYPES.join(", ")));
+    }
+    let length = request.query.trim().chars().count();
+    if length == 0 || length > MAX_QUERY || request.query.contains('\0') {
+        return wrong("query", format!("is not a text of 1 to {MAX_QUERY} characters"));
+    }
+    let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
+    if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { wrong("limit", format!("is not 1 to {MAX_LIMIT}")) }
 }
 
 fn check(form: Form, value: &Value) -> Result<(), String> {

@@ -34,6 +34,13 @@ impl Resource {
         }
     }
 
+    /// Whether a URI means the resource of this audience, to whoever has a token for it.
+    #[must_use]
+    pub fn is_of(uri: &str, base_url: &str, audience: &str) -> bool {
+        let own = if audience == Self::Mcp.audience(base_url) { Self::Mcp } else { Self::Api };
+        Self::parse(uri, base_url, own) == Some(own)
+    }
+
     /// The one resource that all these URIs mean; none at all mean the usual one.
     #[must_use]
     pub fn of_all<'a>(uris: impl IntoIterator<Item = &'a str>, base_url: &str, usual: Self) -> Option<Self> {

@@ -71,6 +71,11 @@ impl Revocations {
         Ok(known.endings.epoch())
     }
 
+    /// Whether everything of everybody was ended after this moment; an error if this node cannot know.
+    pub fn ended_everybody_since(&self, at: Timestamp) -> anyhow::Result<bool> {
+        Ok(self.epoch()?.is_some_and(|epoch| at < epoch))
+    }
+
     /// An error if this node does not know what was ended, or goes by a clock that nobody else goes by.
     pub fn check(&self) -> anyhow::Result<()> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).check()

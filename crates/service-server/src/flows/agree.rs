@@ -160,15 +160,9 @@ pub async fn allow(
 }
 
 /// The person has agreed before; `None`: what they agreed to is no longer there.
-pub async fn go_on_as_before(
-    app: &App,
-    asker: &Asker,
-    browser: &Browser,
-    flow: &Flow,
-) -> anyhow::Result<Option<String>> {
-    let (Some(_), Some(_)) = (&browser.person, &flow.request) else { return Ok(None) };
-    let db = app.database.begin().await?;
+pub async fn go_on_as_before(app: &App, browser: &Browser, flow: &Flow) -> anyhow::Result<Option<String>> {
     let Ok(asked) = Asked::of(browser, flow) else { return Ok(None) };
+    let db = app.database.begin().await?;
     let Some(agreed) = store::consents::find(&db, asked.about()).await? else { return Ok(None) };
     if let Some(id) = agreed.workspace_id
         && store::memberships::find_role(&db, asked.person.user_id, id).await?.is_none()
@@ -180,7 +174,6 @@ pub async fn go_on_as_before(
     match finish(app, &db, &asked, flow, granted).await {
         Ok(location) => {
             db.commit().await?;
-            tracing::debug!(request.id = &*asker.request_id, "Went on as agreed before");
             Ok(Some(location))
         }
         Err(Failure::Refused(_)) => Ok(None),

@@ -37,7 +37,7 @@ pub enum Next {
     Ask(FlowId),
     /// The client gets its answer.
     Answer(String),
-    /// The same, but the person has to send it: whoever asked could be anybody, and nobody is signed in.
+    /// The same, but the person has to send it: whoever asked could be anybody.
     Offer {
         location: String,
         host: String,
@@ -64,10 +64,8 @@ pub async fn begin(
     let now = app.clock.now();
     let no_client = |why| Failure::Refused(NotBegun::NoClient(why));
     let id = authorization::client_id(parameters).map_err(no_client)?;
-    let client = client_documents::find_client(app, asker, id).await.map_err(|failure| match failure {
-        Failure::Refused(refusal) => Failure::Refused(NotBegun::Document(refusal)),
-        Failure::Broken(broken) => Failure::Broken(broken),
-    })?;
+    let client = client_documents::find_client(app, asker, id).await;
+    let client = client.map_err(|failure| failure.map(NotBegun::Document))?;
     let to = authorization::address(parameters, client.as_ref()).map_err(no_client)?;
     let (base_url, state) = (&app.config.base_url, authorization::state(parameters));
     let refuse = |refusal: Refusal| {
@@ -92,12 +90,12 @@ pub async fn begin(
         }
     }
     let limited = |failure: Failure<Limited>| failure.map(NotBegun::Limited);
-    let mut browser = match seen {
+    let browser = match seen {
         Some(browser) => browser,
         None => browser::open(app, asker).await.map_err(limited)?,
     };
     let flow = open_flow(app, asker, &browser, Some(request)).await.map_err(limited)?;
-    let next = step(app, asker, &mut browser, &flow).await?;
+    let next = step(app, &browser, &flow).await?;
     Ok((Some(browser), next))
 }
 
@@ -123,7 +121,7 @@ pub async fn open_flow(
 }
 
 /// Where a flow of this browser is.
-pub async fn step(app: &App, asker: &Asker, browser: &mut Browser, flow: &Flow) -> anyhow::Result<Next> {
+pub async fn step(app: &App, browser: &Browser, flow: &Flow) -> anyhow::Result<Next> {
     let Some(request) = &flow.request else {
         // Whoever wants to sign in again has to have done so since.
         let done = browser.signed_in_since(flow.created_at);
@@ -139,7 +137,7 @@ pub async fn step(app: &App, asker: &Asker, browser: &mut Browser, flow: &Flow) 
     if must_ask(app, browser, &client, request).await? {
         return Ok(Next::Ask(flow.id));
     }
-    match agree::go_on_as_before(app, asker, browser, flow).await? {
+    match agree::go_on_as_before(app, browser, flow).await? {
         Some(location) => Ok(Next::Answer(location)),
         None => Ok(Next::Ask(flow.id)),
     }

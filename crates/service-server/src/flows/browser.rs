@@ -48,9 +48,11 @@ pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Brow
     if stored.last_seen_at <= later(now, -SEEN_EVERY) {
         store::browser_sessions::mark_seen(&db, stored.id, now).await?;
     }
-    let epoch = app.revocations.epoch()?;
-    let alive = |person: &Person| epoch.is_none_or(|epoch| person.signed_in_at >= epoch);
-    Ok(Some(Browser { id: stored.id, person: stored.person.filter(alive), digest, new_cookie: None }))
+    let person = match stored.person {
+        Some(person) if !app.revocations.ended_everybody_since(person.signed_in_at)? => Some(person),
+        Some(_) | None => None,
+    };
+    Ok(Some(Browser { id: stored.id, person, digest, new_cookie: None }))
 }
 
 /// A browser that was not seen before.

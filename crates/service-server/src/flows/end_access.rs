@@ -160,8 +160,7 @@ pub async fn remove_member(
     if !store::memberships::mark_ended(transaction.db(), user_id, workspace_id, now).await? {
         return Ok(Err(NothingToEnd));
     }
-    let address = store::users::find(transaction.db(), user_id).await?.map(|user| user.email).unwrap_or_default();
-    store::invitations::delete_by_member(transaction.db(), workspace_id, user_id, &address).await?;
+    store::invitations::delete_by_member(transaction.db(), workspace_id, user_id).await?;
     // For good: whoever is let in again signs in again, and what was stolen before stays worthless.
     let because = Reason::WorkspaceRemoved;
     transaction.end_grants_of(user_id, Which::For(workspace_id), because).await?;

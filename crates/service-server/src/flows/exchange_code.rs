@@ -5,7 +5,6 @@
 //! 3. The code's row is held, so that of many uses at once each is judged after the one before.
 //! 4. `codes::judge` says what presenting it means: one use opens a session, a second one ends it.
 
-use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::json;
 use service_api::{
@@ -77,7 +76,7 @@ pub async fn exchange_code(
 /// What a verifier was announced by (RFC 7636 section 4.6).
 #[must_use]
 pub fn challenge_of(verifier: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
+    BASE64_URL_SAFE_NO_PAD.encode(sha256(verifier))
 }
 
 struct Redeeming<'a> {
@@ -113,12 +112,9 @@ impl Redeeming<'_> {
 
     async fn redeem(&self, db: Connection, stored: &Stored) -> Result<TokenResponse, Failure<Refusal>> {
         let worth = &stored.worth;
-        if let Some(resource) = &self.request.resource {
-            let usual = if worth.audience == self.app.mcp_audience { Resource::Mcp } else { Resource::Api };
-            let asked = Resource::parse(resource, &self.app.config.base_url, usual);
-            if asked != Some(usual) {
-                return Err(Failure::Refused(Refusal::Target));
-            }
+        let is_other = |uri: &String| !Resource::is_of(uri, &self.app.config.base_url, &worth.audience);
+        if self.request.resource.as_ref().is_some_and(is_other) {
+            return Err(Failure::Refused(Refusal::Target));
         }
         let host = redirect::host(&stored.code.redirect_uri);
         let (user_id, audience) = (worth.user_id, &worth.audience);
@@ -130,8 +126,10 @@ impl Redeeming<'_> {
         };
         // They may have been signed out meanwhile, or everybody.
         let signed_in_at = store::browser_sessions::lock_signed_in(&db, worth.browser_id, user_id).await?;
-        let epoch = self.app.revocations.epoch()?;
-        let signed_in = signed_in_at.is_some_and(|at| epoch.is_none_or(|epoch| at >= epoch));
+        let signed_in = match signed_in_at {
+            Some(at) => !self.app.revocations.ended_everybody_since(at)?,
+            None => false,
+        };
         // What the person agreed to may have been taken back, too.
         if !enabled || !member || !signed_in || store::consents::find(&db, about).await?.is_none() {
             return Err(Failure::Refused(Refusal::Code));

@@ -65,7 +65,7 @@ pub async fn exchange_otp(
     let asked = asked.map_err(Failure::Refused)?;
     let attempt = Attempt { app, asker, client_id: &client.id, otp_id: asked.otp_id, code: asked.code, now };
     let (scopes, workspace_id) = (asked.scopes, asked.workspace_id);
-    attempt.redeem(&Tokens { app, asker, client, scopes, workspace_id, now }).await
+    attempt.redeem(&mut Tokens { app, asker, client, scopes, workspace_id, now }).await
 }
 
 /// What the request asks for, in usable form.
@@ -118,7 +118,7 @@ impl SignIn for Tokens<'_> {
         Ok(role.map(drop).ok_or(Refusal::Workspace))
     }
 
-    async fn open(&self, db: &Connection, user_id: UserId) -> anyhow::Result<TokenResponse> {
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<TokenResponse> {
         let opening = issue::Opening {
             id: mint::id(self.now)?,
             user_id,

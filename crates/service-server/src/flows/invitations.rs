@@ -35,9 +35,7 @@ pub async fn invite(app: &App, caller: &Caller<'_>, id: &str, invite: &Invite) -
     let address = Address::parse(&invite.email).map_err(|_| Failure::Refused(Refusal::Address))?;
     let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));
     let db = app.database.begin().await?;
-    let (workspace_id, _) = caller.enter(&db, id, Right::Own).await?;
-    store::workspaces::lock(&db, workspace_id).await?;
-    caller.enter(&db, id, Right::Own).await?;
+    let (workspace_id, _) = caller.lock(&db, id, Right::Own).await?;
     let whom = caller.credential.user_id.to_string();
     let limit = Limit { policy: "invitations-user", whom: whom.as_bytes() };
     let to_address = Limit { policy: "invitations-address", whom: address.as_str().as_bytes() };

@@ -47,7 +47,7 @@ pub(super) trait SignIn {
     /// Refuses before the code is spent.
     async fn allows(&self, db: &Connection, user_id: Option<UserId>) -> Result<Result<(), Self::Refusal>, Error>;
 
-    async fn open(&self, db: &Connection, user_id: UserId) -> anyhow::Result<Self::Output>;
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<Self::Output>;
 }
 
 /// A code that somebody typed, and whom it must have been sent for.
@@ -61,7 +61,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    pub(super) async fn redeem<S: SignIn>(&self, sign_in: &S) -> Result<S::Output, Failure<S::Refusal>> {
+    pub(super) async fn redeem<S: SignIn>(&self, sign_in: &mut S) -> Result<S::Output, Failure<S::Refusal>> {
         let refuse = |why: otp::Refusal| Failure::Refused(why.into());
         let (app, now) = (self.app, self.now);
         let network = network_of(self.asker.address);
@@ -97,7 +97,7 @@ impl Attempt<'_> {
         &self,
         counted: &CountedTry,
         per_network: &Limit<'_>,
-        sign_in: &S,
+        sign_in: &mut S,
     ) -> anyhow::Result<Result<S::Output, S::Refusal>> {
         let address = Address::parse(&counted.address).map_err(|_| anyhow::anyhow!("otps.address holds no address"))?;
         let db = self.app.database.begin().await?;
@@ -140,7 +140,7 @@ impl Attempt<'_> {
         db: &Connection,
         address: &Address,
         user_id: Option<UserId>,
-        sign_in: &S,
+        sign_in: &mut S,
     ) -> anyhow::Result<Result<S::Output, S::Refusal>> {
         if let Err(refusal) = sign_in.allows(db, user_id).await? {
             return Ok(Err(refusal));

@@ -136,9 +136,8 @@ async fn prove(app: &App, asker: &Asker, client: &PresentedClient) -> Result<Pro
 
 /// What the request wants of the grant, which may be less than it has and nothing else.
 fn asked_for(app: &App, request: &TokenRequest, grant: &StoredGrant) -> Result<Scopes, Refusal> {
-    let (base_url, usual) =
-        (&app.config.base_url, if grant.audience == app.mcp_audience { Resource::Mcp } else { Resource::Api });
-    if request.resource.as_ref().is_some_and(|uri| Resource::parse(uri, base_url, usual) != Some(usual)) {
+    let is_other = |uri: &String| !Resource::is_of(uri, &app.config.base_url, &grant.audience);
+    if request.resource.as_ref().is_some_and(is_other) {
         return Err(Refusal::Target);
     }
     let same = |workspace: &String| grant.workspace_id.is_some_and(|own| own.to_string() == *workspace);
@@ -233,7 +232,7 @@ impl Refreshing<'_> {
 /// What is to be judged about a grant: its row, and whether it was opened before everything ended.
 pub fn facts(app: &App, grant: &StoredGrant) -> anyhow::Result<rotation::Grant> {
     let mut facts = grant.facts.clone();
-    let over = app.revocations.epoch()?.is_some_and(|epoch| grant.created_at < epoch);
+    let over = app.revocations.ended_everybody_since(grant.created_at)?;
     facts.ended = facts.ended.or(over.then_some(Reason::RevokedByAdmin));
     Ok(facts)
 }

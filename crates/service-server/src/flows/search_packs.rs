@@ -1,12 +1,11 @@
 //! Searching packs (`POST /v1/packs/search`): by words and by words that look like them, only where the caller may look.
 
 use service_api::{
-    contents::{MAX_NAME, PACK_TYPES},
-    page::{DEFAULT_LIMIT, MAX_LIMIT, Page},
-    search::{Found, MAX_QUERY, SearchPacks, Segment},
+    page::Page,
+    search::{Found, SearchPacks, Segment},
     workspaces::ContentScope,
 };
-use service_rules::{contents::Invalid, scope_of_content, space::Place};
+use service_rules::{contents, scope_of_content, space::Place};
 use uuid::Uuid;
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
 const FURTHEST: u128 = 1_000;
 
 pub async fn search(app: &App, here: Here, request: &SearchPacks) -> Result<Page<Found>, Failure<Refusal>> {
-    let limit = check(request).map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
+    let limit = contents::check_search(request).map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
     let spaces = spaces(here, request.scopes.as_deref()).map_err(Failure::Refused)?;
     let named: Vec<_> = spaces.iter().map(|space| space.id.to_string()).collect();
     let asked = sha256(format!("{} {} {}", request.pack_type, named.join(","), request.query));
@@ -48,19 +47,6 @@ pub async fn search(app: &App, here: Here, request: &SearchPacks) -> Result<Page
     let mut page = list.page(found, |_| Uuid::from_u128(next));
     page.next_cursor = page.next_cursor.filter(|_| next < FURTHEST);
     Ok(page)
-}
-
-fn check(request: &SearchPacks) -> Result<u16, Invalid> {
-    let wrong = |field: &str, message: String| Err(Invalid::Field { field: field.into(), message });
-    if !PACK_TYPES.contains(&request.pack_type.as_str()) {
-        return wrong("type", format!("is not one of {}", PACK_TYPES.join(", ")));
-    }
-    let length = request.query.trim().chars().count();
-    if length == 0 || length > MAX_QUERY.max(MAX_NAME) || request.query.contains('\0') {
-        return wrong("query", format!("is not a text of 1 to {MAX_QUERY} characters"));
-    }
-    let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
-    if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { wrong("limit", format!("is not 1 to {MAX_LIMIT}")) }
 }
 
 /// The spaces to look in: those asked for, or every one that this request may look in.

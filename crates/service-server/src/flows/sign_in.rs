@@ -55,14 +55,13 @@ pub async fn enter_code(
     let now = app.clock.now();
     let attempt = Attempt { app, asker, client_id: BROWSER, otp_id, code, now };
     // The cookie is renewed in the transaction that spends the code.
-    let browser = tokio::sync::Mutex::new(browser);
-    attempt.redeem(&ThisBrowser { app, asker, browser, now }).await
+    attempt.redeem(&mut ThisBrowser { app, asker, browser, now }).await
 }
 
 struct ThisBrowser<'a> {
     app: &'a App,
     asker: &'a Asker,
-    browser: tokio::sync::Mutex<&'a mut Browser>,
+    browser: &'a mut Browser,
     now: Timestamp,
 }
 
@@ -74,11 +73,11 @@ impl SignIn for ThisBrowser<'_> {
         Ok(Ok(()))
     }
 
-    async fn open(&self, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
         let mut event = self.asker.event(EventName::SignInSucceeded, self.now, json!({ "method": "otp" }))?;
         event.user_id = Some(user_id);
         event.client_id = Some(BROWSER);
         store::audit_events::insert(db, &event).await?;
-        self.browser.lock().await.sign_in(self.app, db, user_id).await
+        self.browser.sign_in(self.app, db, user_id).await
     }
 }

@@ -21,7 +21,7 @@ use service_rules::{
 use crate::{
     app::App,
     cursor::{Foreign, List},
-    database::{Connection, Error},
+    database::Connection,
     failure::Failure,
     flows::{Asker, end_access::EndingTransaction},
     mint,
@@ -73,7 +73,12 @@ impl Caller<'_> {
     }
 
     /// The same while nobody else changes who is in the workspace: what was found true stays so until the end.
-    async fn lock(&self, db: &Connection, id: &str, right: Right) -> Result<(WorkspaceId, Role), Failure<Refusal>> {
+    pub(super) async fn lock(
+        &self,
+        db: &Connection,
+        id: &str,
+        right: Right,
+    ) -> Result<(WorkspaceId, Role), Failure<Refusal>> {
         let (workspace_id, _) = self.enter(db, id, right).await?;
         store::workspaces::lock(db, workspace_id).await?;
         self.enter(db, id, right).await
@@ -182,7 +187,7 @@ pub async fn delete(app: &App, caller: &Caller<'_>, id: &str) -> Result<(), Fail
 pub async fn members(app: &App, caller: &Caller<'_>, id: &str) -> Result<Page<Member>, Failure<Refusal>> {
     let db = app.database.connect().await?;
     let (id, _) = caller.enter(&db, id, Right::Read).await?;
-    Ok(Page { data: store::memberships::list_members(&db, id).await?, next_cursor: None })
+    Ok(Page { data: store::memberships::list_members(&db, id, None).await?, next_cursor: None })
 }
 
 /// Gives a member another role.
@@ -201,14 +206,13 @@ pub async fn change_role(
     check_owner_left(&db, id, role, change.role == Role::Owner).await?;
     store::memberships::update_role(&db, member, id, change.role).await?;
     if change.role != Role::Owner {
-        forget_invitations(&db, id, member).await?;
+        store::invitations::delete_by_member(&db, id, member).await?;
     }
     let details = json!({ "member": member, "role": change.role });
     caller.record(&db, id, (EventName::RoleChanged, now), details).await?;
-    let members = store::memberships::list_members(&db, id).await?;
+    let changed = store::memberships::list_members(&db, id, Some(member)).await?;
     db.commit().await?;
-    let changed = members.into_iter().find(|other| other.user_id == member);
-    changed.ok_or(Failure::Refused(Refusal::NotFound))
+    changed.into_iter().next().ok_or(Failure::Refused(Refusal::NotFound))
 }
 
 async fn check_owner_left(db: &Connection, id: WorkspaceId, role: Role, stays: bool) -> Result<(), Failure<Refusal>> {
@@ -230,17 +234,11 @@ pub async fn remove_member(app: &App, caller: &Caller<'_>, id: &str, member: &st
     let role = role.ok_or(Failure::Refused(Refusal::NotFound))?;
     check_owner_left(transaction.db(), id, role, false).await?;
     store::memberships::mark_ended(transaction.db(), member, id, now).await?;
-    forget_invitations(transaction.db(), id, member).await?;
+    store::invitations::delete_by_member(transaction.db(), id, member).await?;
     let because = Reason::WorkspaceRemoved;
     transaction.end_grants_of(member, Which::For(id), because).await?;
     store::cli_tokens::mark_all_revoked(transaction.db(), member, Some(id), because, now).await?;
     transaction.end(Subject::Membership(member, id), because).await?;
     caller.record(transaction.db(), id, (EventName::MemberRemoved, now), json!({ "member": member })).await?;
     Ok(transaction.commit().await?)
-}
-
-/// Whoever no longer owns a workspace has let nobody in, least of all themselves.
-pub async fn forget_invitations(db: &Connection, id: WorkspaceId, member: UserId) -> Result<(), Error> {
-    let address = store::users::find(db, member).await?.map(|user| user.email).unwrap_or_default();
-    store::invitations::delete_by_member(db, id, member, &address).await.map(drop)
 }

@@ -85,16 +85,13 @@ pub async fn take(
     rows.iter().map(read).collect()
 }
 
-/// Forgets invitations of a workspace that somebody sent, or that are for their address.
-pub async fn delete_by_member(
-    db: &Connection,
-    workspace_id: WorkspaceId,
-    member: UserId,
-    address: &str,
-) -> Result<u64, Error> {
+/// Forgets invitations of a workspace that somebody sent, or that are for their address: whoever no longer owns it has let
+/// nobody in, least of all themselves.
+pub async fn delete_by_member(db: &Connection, workspace_id: WorkspaceId, member: UserId) -> Result<u64, Error> {
     db.execute(
-        r"delete from invitations where workspace_id = $1 and (invited_by = $2 or address = $3)",
-        &[&workspace_id.uuid(), &member.uuid(), &address],
+        r"delete from invitations
+           where workspace_id = $1 and (invited_by = $2 or address = (select email from users where id = $2))",
+        &[&workspace_id.uuid(), &member.uuid()],
     )
     .await
 }

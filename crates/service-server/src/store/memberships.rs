@@ -68,12 +68,18 @@ pub async fn join(
     Ok(joined == 1)
 }
 
-pub async fn list_members(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<Member>, Error> {
+/// Who is in a workspace, or one of them.
+pub async fn list_members(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    only: Option<UserId>,
+) -> Result<Vec<Member>, Error> {
     let rows = db
         .query(
             r"select m.user_id, u.email, m.role, m.created_at from memberships m join users u on u.id = m.user_id
-               where m.workspace_id = $1 and m.ended_at is null order by m.created_at, m.user_id limit 1000",
-            &[&workspace_id.uuid()],
+               where m.workspace_id = $1 and m.ended_at is null and ($2::uuid is null or m.user_id = $2)
+               order by m.created_at, m.user_id limit 1000",
+            &[&workspace_id.uuid(), &only.map(UserId::uuid)],
         )
         .await?;
     let member = |row: &Row| {

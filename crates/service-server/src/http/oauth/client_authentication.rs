@@ -5,7 +5,10 @@ use base64::{
     Engine as _,
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
-use service_api::token::{ClientAssertion, ClientSecret};
+use service_api::{
+    oauth::{AboutToken, TokenRequest},
+    token::{ClientAssertion, ClientSecret},
+};
 use service_rules::clients;
 use zeroize::Zeroizing;
 
@@ -31,9 +34,27 @@ pub struct InBody {
     pub assertion_type: Option<String>,
 }
 
+macro_rules! in_body {
+    ($($request:ty),*) => {
+        $(impl From<&mut $request> for InBody {
+            /// Takes it out: what goes on has no need of it.
+            fn from(request: &mut $request) -> Self {
+                Self {
+                    id: request.client_id.take(),
+                    secret: request.client_secret.take(),
+                    assertion: request.client_assertion.take(),
+                    assertion_type: request.client_assertion_type.take(),
+                }
+            }
+        })*
+    };
+}
+
+in_body!(TokenRequest, AboutToken);
+
 /// By `Authorization: Basic`, or in the body by a secret or a signature; in two ways at once it is not to be understood.
-pub fn presented(headers: &HeaderMap, body: InBody) -> Result<PresentedClient, ApiError> {
-    let InBody { id, secret, assertion, assertion_type } = body;
+pub fn presented(headers: &HeaderMap, body: impl Into<InBody>) -> Result<PresentedClient, ApiError> {
+    let InBody { id, secret, assertion, assertion_type } = body.into();
     let mut values = headers.get_all(header::AUTHORIZATION).iter().filter(|value| is_basic(value));
     let (basic, second) = (values.next(), values.next());
     let ways = [basic.is_some(), second.is_some(), secret.is_some(), assertion.is_some()];

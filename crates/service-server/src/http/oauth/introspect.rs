@@ -6,11 +6,7 @@ use service_api::oauth::{AboutToken, Introspection};
 use crate::{
     app::App,
     flows::{self, Asker},
-    http::{
-        body::Body,
-        error::ApiError,
-        oauth::client_authentication::{self, InBody},
-    },
+    http::{body::Body, error::ApiError, oauth::client_authentication},
 };
 
 /// What a token is worth now, for clients that prove themselves and were made for it.
@@ -21,14 +17,6 @@ pub async fn introspect(
     Body(about): Body<AboutToken>,
 ) -> Result<Json<Introspection>, ApiError> {
     let mut about = about.without_empty();
-    let client = client_authentication::presented(
-        &headers,
-        InBody {
-            id: about.client_id.take(),
-            secret: about.client_secret.take(),
-            assertion: about.client_assertion.take(),
-            assertion_type: about.client_assertion_type.take(),
-        },
-    )?;
+    let client = client_authentication::presented(&headers, &mut about)?;
     Ok(Json(flows::introspect::introspect(&app, &asker, &client, &about).await?))
 }

@@ -6,11 +6,7 @@ use service_api::oauth::AboutToken;
 use crate::{
     app::App,
     flows::{self, Asker},
-    http::{
-        body::Body,
-        error::ApiError,
-        oauth::client_authentication::{self, InBody},
-    },
+    http::{body::Body, error::ApiError, oauth::client_authentication},
 };
 
 /// Ends the session that a token belongs to. The answer is the same whether there was one.
@@ -21,14 +17,6 @@ pub async fn revoke(
     Body(about): Body<AboutToken>,
 ) -> Result<(), ApiError> {
     let mut about = about.without_empty();
-    let client = client_authentication::presented(
-        &headers,
-        InBody {
-            id: about.client_id.take(),
-            secret: about.client_secret.take(),
-            assertion: about.client_assertion.take(),
-            assertion_type: about.client_assertion_type.take(),
-        },
-    )?;
+    let client = client_authentication::presented(&headers, &mut about)?;
     Ok(flows::revoke::revoke(&app, &asker, &client, &about).await?)
 }

@@ -7,12 +7,7 @@ use service_rules::clients::{self, GrantType};
 use crate::{
     app::App,
     flows::{self, Asker},
-    http::{
-        body::Body,
-        error::ApiError,
-        oauth::client_authentication::{self, InBody},
-        refusals::GrantTypeRefusal,
-    },
+    http::{body::Body, error::ApiError, oauth::client_authentication, refusals::GrantTypeRefusal},
 };
 
 /// Exchanges a grant for a pair of tokens.
@@ -23,15 +18,7 @@ pub async fn exchange(
     Body(request): Body<TokenRequest>,
 ) -> Result<Json<TokenResponse>, ApiError> {
     let mut request = request.without_empty();
-    let client = client_authentication::presented(
-        &headers,
-        InBody {
-            id: request.client_id.take(),
-            secret: request.client_secret.take(),
-            assertion: request.client_assertion.take(),
-            assertion_type: request.client_assertion_type.take(),
-        },
-    )?;
+    let client = client_authentication::presented(&headers, &mut request)?;
     let grant_type = request.grant_type.as_deref().ok_or(GrantTypeRefusal::Missing)?;
     let pair = match GrantType::parse(grant_type).ok_or(GrantTypeRefusal::Unsupported)? {
         GrantType::AuthorizationCode => flows::exchange_code::exchange_code(&app, &asker, &client, &request).await?,

@@ -53,9 +53,9 @@ pub async fn show(
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let (mut browser, flow) = find(&app, browser, &id).await?;
+    let (browser, flow) = find(&app, browser, &id).await?;
     if !flow.finished {
-        match authorize::step(&app, &asker, &mut browser, &flow).await? {
+        match authorize::step(&app, &browser, &flow).await? {
             authorize::Next::Ask(_) => {}
             next => return go_on(&asker, Some(&browser), next),
         }

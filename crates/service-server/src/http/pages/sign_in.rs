@@ -1,8 +1,13 @@
 //! Signing in: the address, then the code.
 
 use askama::Template;
-use axum::{Extension, extract::State, http::StatusCode, response::Response};
-use service_rules::otp;
+use axum::{
+    Extension,
+    extract::State,
+    http::{StatusCode, header},
+    response::Response,
+};
+use service_rules::{limits::Limited, otp};
 
 use crate::{
     app::App,
@@ -64,13 +69,13 @@ pub async fn begin(
     Extension(asker): Extension<Asker>,
     Visitor(browser): Visitor,
 ) -> Result<Response, ApiError> {
-    let mut browser = match browser {
+    let browser = match browser {
         Some(browser) if browser.person.is_some() => return see_other("/account"),
         Some(browser) => browser,
         None => browser::open(&app, &asker).await?,
     };
     let flow = authorize::open_flow(&app, &asker, &browser, None).await?;
-    let next = authorize::step(&app, &asker, &mut browser, &flow).await?;
+    let next = authorize::step(&app, &browser, &flow).await?;
     go_on(&asker, Some(&browser), next)
 }
 
@@ -80,8 +85,8 @@ pub async fn show(
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let (mut browser, flow) = find(&app, browser, &id).await?;
-    match authorize::step(&app, &asker, &mut browser, &flow).await? {
+    let (browser, flow) = find(&app, browser, &id).await?;
+    match authorize::step(&app, &browser, &flow).await? {
         authorize::Next::SignIn(_) => address_page(&app, &browser, &flow, "", None).await,
         next => go_on(&asker, Some(&browser), next),
     }
@@ -97,11 +102,7 @@ pub async fn send(
     let (browser, flow) = find(&app, Some(form.browser), &id).await?;
     match sign_in::send_code(&app, &asker, &flow, &email).await {
         Ok(()) => see_other(&format!("/sign-in/{id}/code")),
-        Err(Failure::Refused(refusal)) => {
-            let (status, text) = describe(&refusal);
-            let page = address_page(&app, &browser, &flow, &email, Some(text)).await?;
-            Ok(with_status(page, status, &refusal))
-        }
+        Err(Failure::Refused(refusal)) => address_page(&app, &browser, &flow, &email, Some(describe(&refusal))).await,
         Err(Failure::Broken(broken)) => Err(broken.into()),
     }
 }
@@ -112,9 +113,9 @@ pub async fn show_code(
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let (mut browser, flow) = find(&app, browser, &id).await?;
-    match authorize::step(&app, &asker, &mut browser, &flow).await? {
-        authorize::Next::SignIn(_) if flow.email.is_some() => code_page(&app, &browser, &flow, StatusCode::OK, None),
+    let (browser, flow) = find(&app, browser, &id).await?;
+    match authorize::step(&app, &browser, &flow).await? {
+        authorize::Next::SignIn(_) if flow.email.is_some() => code_page(&app, &browser, &flow, None),
         next => go_on(&asker, Some(&browser), next),
     }
 }
@@ -135,16 +136,14 @@ pub async fn enter(
         Err(Failure::Broken(broken)) => return Err(broken.into()),
         Err(Failure::Refused(refusal)) => refusal,
     };
-    let (status, text) = match wrong {
+    let problem = match wrong {
         otp::Refusal::NotAccepted => {
             let text = "That code is not right, or it is too old. Check it, or ask for another one.";
-            (StatusCode::BAD_REQUEST, text.to_owned())
+            Problem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None }
         }
-        otp::Refusal::Limited(limited) => {
-            (StatusCode::TOO_MANY_REQUESTS, wait(limited.retry_after, "Too many wrong codes."))
-        }
+        otp::Refusal::Limited(limited) => Problem::limited(limited, "Too many wrong codes."),
     };
-    code_page(&app, &browser, &flow, status, Some(text))
+    code_page(&app, &browser, &flow, Some(&problem))
 }
 
 pub async fn resend(
@@ -157,10 +156,7 @@ pub async fn resend(
     let Some(email) = flow.email.clone() else { return see_other(&format!("/sign-in/{id}")) };
     match sign_in::send_code(&app, &asker, &flow, &email).await {
         Ok(()) => see_other(&format!("/sign-in/{id}/code")),
-        Err(Failure::Refused(refusal)) => {
-            let (status, text) = describe(&refusal);
-            code_page(&app, &browser, &flow, status, Some(text))
-        }
+        Err(Failure::Refused(refusal)) => code_page(&app, &browser, &flow, Some(&describe(&refusal))),
         Err(Failure::Broken(broken)) => Err(broken.into()),
     }
 }
@@ -177,7 +173,7 @@ async fn address_page(
     browser: &Browser,
     flow: &Flow,
     email: &str,
-    problem: Option<String>,
+    problem: Option<Problem>,
 ) -> Result<Response, ApiError> {
     let template = SignIn {
         title: "Sign in to Service",
@@ -185,19 +181,14 @@ async fn address_page(
         csrf: browser.form_token(app),
         action: format!("/sign-in/{}", flow.id),
         email,
-        problem,
+        problem: text_of(problem.as_ref()),
         client: authorize::client_name(app, flow).await?,
     };
-    Ok(with_cookie(page(StatusCode::OK, &template, leads_to(flow))?, browser))
+    let page = page(StatusCode::OK, &template, leads_to(flow))?;
+    Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
 }
 
-fn code_page(
-    app: &App,
-    browser: &Browser,
-    flow: &Flow,
-    status: StatusCode,
-    problem: Option<String>,
-) -> Result<Response, ApiError> {
+fn code_page(app: &App, browser: &Browser, flow: &Flow, problem: Option<&Problem>) -> Result<Response, ApiError> {
     let waits = sign_in::seconds_to_wait(flow, app.clock.now());
     let classes = ["0", "10", "20", "30", "40", "50", "60"];
     let place = usize::try_from(waits.div_euclid(10) + i64::from(waits % 10 != 0)).unwrap_or_default();
@@ -209,10 +200,10 @@ fn code_page(
         resend_action: format!("/sign-in/{}/resend", flow.id),
         back: format!("/sign-in/{}", flow.id),
         email: flow.email.as_deref().unwrap_or_default(),
-        problem,
+        problem: text_of(problem),
         wait_class: classes[place.min(classes.len() - 1)],
     };
-    page(status, &template, leads_to(flow))
+    Ok(with_problem(page(StatusCode::OK, &template, leads_to(flow))?, problem))
 }
 
 /// Where the answer goes in the end.
@@ -220,32 +211,45 @@ pub(super) fn leads_to(flow: &Flow) -> Option<&str> {
     flow.request.as_ref().map(|request| request.redirect_uri.as_str())
 }
 
-fn describe(refusal: &request_otp::Refusal) -> (StatusCode, String) {
-    match refusal {
-        request_otp::Refusal::NotAnAddress => {
-            let text = "This is not an e-mail address. Check it, and try again.";
-            (StatusCode::BAD_REQUEST, text.to_owned())
-        }
-        request_otp::Refusal::Limited(limited) => {
-            (StatusCode::TOO_MANY_REQUESTS, wait(limited.retry_after, "A code was sent a moment ago."))
-        }
-        request_otp::Refusal::Client(_) => (StatusCode::BAD_REQUEST, "Begin again where you came from.".to_owned()),
+/// What went wrong with a form, for the page that shows it again.
+struct Problem {
+    status: StatusCode,
+    text: String,
+    retry_after: Option<u32>,
+}
+
+impl Problem {
+    fn limited(limited: Limited, what: &str) -> Self {
+        let seconds = limited.retry_after;
+        let how_long = match seconds {
+            0..=90 => format!("{seconds} seconds"),
+            91..=5_400 => format!("{} minutes", seconds / 60 + 1),
+            _ => format!("{} hours", seconds / 3_600 + 1),
+        };
+        let text = format!("{what} Wait {how_long}, then try again.");
+        Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds) }
     }
 }
 
-fn wait(seconds: u32, what: &str) -> String {
-    let how_long = match seconds {
-        0..=90 => format!("{seconds} seconds"),
-        91..=5_400 => format!("{} minutes", seconds / 60 + 1),
-        _ => format!("{} hours", seconds / 3_600 + 1),
-    };
-    format!("{what} Wait {how_long}, then try again.")
+fn text_of(problem: Option<&Problem>) -> Option<String> {
+    problem.map(|problem| problem.text.clone())
 }
 
-fn with_status(mut response: Response, status: StatusCode, refusal: &request_otp::Refusal) -> Response {
-    *response.status_mut() = status;
-    if let request_otp::Refusal::Limited(limited) = refusal {
-        response.headers_mut().insert(axum::http::header::RETRY_AFTER, limited.retry_after.into());
+fn describe(refusal: &request_otp::Refusal) -> Problem {
+    let wrong = |text: &str| Problem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None };
+    match refusal {
+        request_otp::Refusal::NotAnAddress => wrong("This is not an e-mail address. Check it, and try again."),
+        request_otp::Refusal::Limited(limited) => Problem::limited(*limited, "A code was sent a moment ago."),
+        request_otp::Refusal::Client(_) => wrong("Begin again where you came from."),
+    }
+}
+
+fn with_problem(mut response: Response, problem: Option<&Problem>) -> Response {
+    if let Some(problem) = problem {
+        *response.status_mut() = problem.status;
+        if let Some(seconds) = problem.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
     }
     response
 }
