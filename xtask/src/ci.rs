@@ -37,6 +37,7 @@ pub(crate) fn run() -> Result<()> {
     step("Map of negative tests", "cargo xtask map --check")?;
     step("A short benchmark", "cargo xtask bench --quick --debug")?;
     step("Clients of others", "cargo xtask clients")?;
+    step("The description against the service", "cargo xtask schemathesis --examples 20")?;
     test(&["--workspace"])?;
     test(&["--package", "service-server", "--test", "browser", "--test", "clients"])
 }

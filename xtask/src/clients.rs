@@ -14,15 +14,21 @@ pub(crate) fn run() -> Result<()> {
     }
     say_error("Clients from npm …");
     install(Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&target))?;
+    install_python()?;
+    say_error("A client in Rust …");
+    build(&sources.join("rust"), &target.join("rust"))
+}
+
+/// What comes from `PyPI`, into an environment of its own.
+pub(crate) fn install_python() -> Result<()> {
     say_error("Clients from PyPI …");
-    let python = target.join("python");
+    let python = root().join("target/clients/python");
+    fs::create_dir_all(&python)?;
     if !python.join("bin/python").exists() {
         install(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
     }
-    let requirements = sources.join("requirements.txt");
-    install(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "--quiet", "-r"]).arg(requirements))?;
-    say_error("A client in Rust …");
-    build(&sources.join("rust"), &target.join("rust"))
+    let requirements = root().join("clients/requirements.txt");
+    install(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "--quiet", "-r"]).arg(requirements))
 }
 
 fn build(manifest: &Path, target: &Path) -> Result<()> {

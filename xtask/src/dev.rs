@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 async fn serve(options: &Options, cluster: &Cluster, root_key: &str) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
-    let database = cluster.ensure_database("service").await?;
+    let database = cluster.ensure_database("serviced").await?;
     let mailbox = Mailbox::start().await?;
     let port = if options.port == 0 { free_port()? } else { options.port };
     let base_url = format!("http://127.0.0.1:{port}");

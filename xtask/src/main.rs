@@ -1,4 +1,4 @@
-//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | screenshots | faults`.
+//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | schemathesis | screenshots | faults`.
 
 mod bench;
 mod ci;
@@ -6,6 +6,7 @@ mod clients;
 mod dev;
 mod faults;
 mod map;
+mod schemathesis;
 mod screenshots;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Command {
     Bench(bench::Options),
     /// Install the clients of others that the tests `browser` and `clients` use
     Clients,
+    /// Hold the running service against its own description, with made-up requests
+    Schemathesis(schemathesis::Options),
     /// Take a picture of every page, light and dark, on a desk and on a phone
     Screenshots,
     /// Kill nodes between commit and answer, by the hundred or the thousand
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Map(options) => map::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Clients => clients::run(),
+        Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
     };

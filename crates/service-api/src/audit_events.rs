@@ -1,5 +1,6 @@
 //! `/v1/audit-events`: what happened to an account or in a workspace.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -9,11 +10,11 @@ use crate::{
 };
 
 /// One thing that happened. No secret is ever part of it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
     pub id: EventId,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub at: Timestamp,
     /// One of [`EventName`]; a newer server may know more.
     pub event: String,
@@ -83,6 +84,7 @@ event_names! {
     CliTokenRevoked = "cli_token.revoked", "A token for automation was ended by its owner or by itself.";
     McpTokensCreated = "mcp_tokens.created", "A pair of tokens for MCP was made.";
     TokenLeaked = "token.leaked", "A token was reported as found in the open, and was ended.";
+    TokenExposed = "token.exposed", "A token was sent as content, which was refused; its owner was told.";
     UserDisabled = "user.disabled", "An operator disabled an account.";
     UserEnabled = "user.enabled", "An operator enabled an account again.";
     UserSignedOut = "user.signed_out", "An operator ended all sessions of an account.";

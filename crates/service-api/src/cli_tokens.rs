@@ -1,5 +1,6 @@
 //! `/v1/cli/tokens`: tokens that people make for automation.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -7,8 +8,10 @@ use crate::{
     ids::{CliTokenId, WorkspaceId},
     instant,
     oauth::TokenType,
+    openapi::ONE_LINE,
     scope::Scopes,
     token::CliToken,
+    workspaces::named_space_or_null,
 };
 
 /// How many live tokens a user may have.
@@ -17,31 +20,35 @@ pub const MOST_LIVE: i64 = 100;
 pub const MAX_NAME: usize = 100;
 
 /// `POST /v1/cli/tokens`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateCliToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: Option<String>,
     /// The space that the token is bound to: a workspace's id or `personal`; left out, the maker's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "named_space_or_null")]
     pub workspace_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 366))]
     pub expires_in_days: Option<i64>,
 }
 
 /// `POST /v1/cli/tokens/{tokenId}/rotate`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateCliToken {
     /// For how many hours the old token goes on beside the new one; none if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 72))]
     pub overlap_hours: Option<i64>,
 }
 
 /// A token that was just made: the only answer that ever holds the secret. RFC 6749 names where it is a credential.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedCliToken {
     pub id: CliTokenId,
     pub access_token: CliToken,
@@ -51,15 +58,15 @@ pub struct CreatedCliToken {
     pub name: String,
     #[serde(rename = "workspaceId", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
-    #[serde(rename = "createdAt", with = "instant")]
+    #[serde(rename = "createdAt", with = "instant::Written")]
     pub created_at: Timestamp,
-    #[serde(rename = "expiresAt", with = "instant")]
+    #[serde(rename = "expiresAt", with = "instant::Written")]
     pub expires_at: Timestamp,
     pub hint: String,
 }
 
 /// A token in a list; never its secret.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCliToken {
     pub id: CliTokenId,
@@ -68,20 +75,20 @@ pub struct ListedCliToken {
     pub workspace_id: Option<WorkspaceId>,
     pub scopes: Scopes,
     pub hint: String,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub last_used_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_from: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub revoked_at: Option<Timestamp>,
     pub status: Status,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Active,

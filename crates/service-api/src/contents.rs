@@ -29,6 +29,18 @@ impl Kind {
         }
     }
 
+    /// What one is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Project => "Project",
+            Self::Pack => "Pack",
+            Self::Playbook => "Playbook",
+            Self::Case => "Case",
+            Self::Record => "Record",
+        }
+    }
+
     #[must_use]
     pub const fn resource(self) -> Resource {
         match self {
@@ -101,9 +113,9 @@ pub struct Content {
     pub scope: ContentScope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub updated_at: Timestamp,
     #[serde(flatten)]
     pub fields: Map<String, Value>,

@@ -1,9 +1,10 @@
 //! The one shape of every error, and the codes it can carry.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The value of the `error` field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorCode {
@@ -34,6 +35,37 @@ pub enum ErrorCode {
     HeadersTooLarge,
     ServerError,
     TemporarilyUnavailable,
+}
+
+impl ErrorCode {
+    /// The status that it always comes with.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::InvalidRequest
+            | Self::InvalidGrant
+            | Self::UnsupportedGrantType
+            | Self::UnauthorizedClient
+            | Self::InvalidScope
+            | Self::InvalidTarget
+            | Self::InvalidRedirectUri
+            | Self::InvalidClientMetadata => 400,
+            Self::MissingToken | Self::InvalidToken | Self::InvalidClient => 401,
+            Self::InsufficientScope | Self::WorkspaceMismatch | Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::Conflict => 409,
+            Self::PreconditionFailed => 412,
+            Self::PayloadTooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::UnsupportedMediaType => 415,
+            Self::ValidationFailed | Self::CredentialInContent => 422,
+            Self::RateLimited => 429,
+            Self::HeadersTooLarge => 431,
+            Self::ServerError => 500,
+            Self::TemporarilyUnavailable => 503,
+        }
+    }
 }
 
 /// Why a genuine credential is dead, as `details.reason` says it. Only its holder is ever told.
@@ -86,7 +118,7 @@ impl Reason {
 }
 
 /// What every failed request answers with.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     pub error: ErrorCode,
     /// One sentence for a person: what happened, and what to do next.

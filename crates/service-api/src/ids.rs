@@ -1,7 +1,8 @@
 //! Ids: TypeIDs, a kind and 26 characters of a UUIDv7. Each kind has its own type, so one can never pass for another.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
@@ -22,6 +23,12 @@ impl fmt::Display for NotAnId {
 }
 
 impl std::error::Error for NotAnId {}
+
+/// What ids of a kind look like, as a regular expression.
+#[must_use]
+pub fn pattern(kind: &str) -> String {
+    format!("^{kind}_[0-7][0-9a-hjkmnp-tv-z]{{25}}$")
+}
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident = $kind:literal) => {
@@ -59,6 +66,20 @@ macro_rules! id {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": pattern($kind) })
             }
         }
 

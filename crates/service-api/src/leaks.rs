@@ -1,5 +1,6 @@
 //! Leaked tokens: reporting them (`POST /v1/token-leaks`), and recognising them in any text, offline.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::token::{
@@ -10,14 +11,15 @@ use crate::token::{
 pub const MOST_REPORTED: usize = 100;
 
 /// `POST /v1/token-leaks`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenLeaks {
+    #[schemars(length(min = 1, max = MOST_REPORTED))]
     pub tokens: Vec<Leaked>,
 }
 
 /// One token, by itself or with what a scanner tells about where it was found.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Leaked {
     Alone(PresentedToken),
@@ -34,7 +36,7 @@ impl Leaked {
 }
 
 /// What every report answers with, whatever it named.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReceived {
     pub received: bool,
 }
@@ -45,6 +47,8 @@ pub struct Recognised {
     pub kind: &'static str,
     /// Where it begins, in bytes.
     pub at: usize,
+    /// How long it is, in bytes.
+    pub length: usize,
     /// Its last four characters.
     pub hint: String,
 }
@@ -57,18 +61,20 @@ pub fn recognise(text: &str) -> Vec<Recognised> {
 
 fn recognise_at(text: &str, at: usize) -> Option<Recognised> {
     let rest = text.get(at..)?;
-    let found = hint::<Refresh>(rest)
-        .map(|hint| ("refresh token", hint))
-        .or_else(|| Some(("MCP refresh token", hint::<McpRefresh>(rest)?)))
-        .or_else(|| Some(("token for automation", hint::<Cli>(rest)?)))
-        .or_else(|| Some(("client secret", hint::<Client>(rest)?)))
-        .or_else(|| Some(("authorization code", hint::<AuthorizationCode>(rest)?)))
-        .or_else(|| Some(("browser session", hint::<Session>(rest)?)));
-    found.map(|(kind, hint)| Recognised { kind, at, hint })
+    let found = begins::<Refresh>(rest)
+        .map(|found| ("refresh token", found))
+        .or_else(|| Some(("MCP refresh token", begins::<McpRefresh>(rest)?)))
+        .or_else(|| Some(("token for automation", begins::<Cli>(rest)?)))
+        .or_else(|| Some(("client secret", begins::<Client>(rest)?)))
+        .or_else(|| Some(("authorization code", begins::<AuthorizationCode>(rest)?)))
+        .or_else(|| Some(("browser session", begins::<Session>(rest)?)));
+    found.map(|(kind, (length, hint))| Recognised { kind, at, length, hint })
 }
 
-fn hint<K: TokenKind>(rest: &str) -> Option<String> {
-    Token::<K>::parse(rest.get(..written_length::<K>())?).map(|token| token.hint())
+/// The length and the hint of the token that a text begins with.
+fn begins<K: TokenKind>(rest: &str) -> Option<(usize, String)> {
+    let length = written_length::<K>();
+    Token::<K>::parse(rest.get(..length)?).map(|token| (length, token.hint()))
 }
 
 #[cfg(test)]

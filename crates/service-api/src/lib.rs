@@ -10,9 +10,11 @@ pub mod contents;
 pub mod endpoints;
 pub mod errors;
 pub mod ids;
+pub mod instant;
 pub mod leaks;
 pub mod mcp_tokens;
 pub mod oauth;
+pub mod openapi;
 pub mod page;
 pub mod projects;
 pub mod scope;
@@ -25,41 +27,3 @@ pub mod workspaces;
 
 /// A moment, in UTC.
 pub use jiff::Timestamp;
-
-/// Writes moments as RFC 3339 in UTC with milliseconds, the one form the API speaks.
-pub mod instant {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::Timestamp;
-
-    #[must_use]
-    pub fn to_text(at: Timestamp) -> String {
-        format!("{at:.3}")
-    }
-
-    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{at:.3}"))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-        Timestamp::deserialize(deserializer)
-    }
-
-    /// The same for moments that may not have come.
-    pub mod option {
-        use serde::{Deserialize as _, Deserializer, Serializer};
-
-        use crate::Timestamp;
-
-        pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-            match at {
-                Some(at) => super::serialize(at, serializer),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-            Option::<Timestamp>::deserialize(deserializer)
-        }
-    }
-}

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -29,7 +30,7 @@ pub fn is_first_party(client_id: &str) -> bool {
 }
 
 /// Everything a token request can carry; which of it is needed depends on `grant_type`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRequest {
     pub grant_type: Option<String>,
     pub client_id: Option<String>,
@@ -90,8 +91,9 @@ impl TokenRequest {
 }
 
 /// A pair of tokens (RFC 6749 section 5.1). Never stored on the way, never logged.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(bound = "")]
+#[schemars(rename = "TokenResponse", bound = "")]
 pub struct TokenResponse<K: TokenKind = Refresh> {
     pub access_token: AccessToken,
     pub token_type: TokenType,
@@ -110,7 +112,7 @@ impl<K: TokenKind> fmt::Debug for TokenResponse<K> {
 }
 
 /// What `/oauth/revoke` and `/oauth/introspect` take: a token, and who asks about it.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AboutToken {
     pub token: Option<PresentedToken>,
     /// Accepted and not needed: a token says itself what it is.
@@ -134,14 +136,14 @@ impl AboutToken {
 }
 
 /// What a token is worth at this moment (RFC 7662). One that is worth nothing has `active: false` and nothing else.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Introspection {
     pub active: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub token: Option<IntrospectedToken>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct IntrospectedToken {
     pub token_type: IntrospectedKind,
     pub scope: String,
@@ -157,7 +159,7 @@ pub struct IntrospectedToken {
     pub workspace_id: Option<WorkspaceId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IntrospectedKind {
     #[serde(rename = "Bearer")]
@@ -165,7 +167,7 @@ pub enum IntrospectedKind {
     RefreshToken,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TokenType {
     Bearer,
 }

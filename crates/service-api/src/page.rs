@@ -1,12 +1,14 @@
 //! Lists: one page at a time, with an opaque cursor to the next.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const DEFAULT_LIMIT: u16 = 50;
 pub const MAX_LIMIT: u16 = 100;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
     pub data: Vec<T>,
     /// Absent on the last page.

@@ -18,8 +18,8 @@ pub struct Project {
     pub scope: ContentScope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub updated_at: Timestamp,
 }

@@ -3,8 +3,9 @@
 //! `read` and `write` are disjoint: neither contains the other. `read` stands for every `<resource>:read`
 //! and `write` for every `<resource>:write`.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,24 @@ pub enum Resource {
     Audit,
 }
 
+impl Resource {
+    /// As paths and scopes name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Workspaces => "workspaces",
+            Self::Projects => "projects",
+            Self::Packs => "packs",
+            Self::Playbooks => "playbooks",
+            Self::Cases => "cases",
+            Self::Records => "records",
+            Self::Tokens => "tokens",
+            Self::Sessions => "sessions",
+            Self::Audit => "audit",
+        }
+    }
+}
+
 /// What an endpoint needs a token to carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -46,6 +65,14 @@ impl Scope {
     #[must_use]
     pub const fn of(action: Action, resource: Resource) -> Self {
         Self { action, resource: Some(resource) }
+    }
+
+    /// Every word that opens the endpoint, the widest first.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        let opens = move |(_, action, resource): &&(&str, Action, Option<Resource>)| {
+            *action == self.action && (resource.is_none() || self.resource.is_none() || *resource == self.resource)
+        };
+        WORDS.iter().filter(opens).map(|(word, ..)| *word)
     }
 
     /// The widest scope that opens the endpoint, as a challenge names it.
@@ -183,6 +210,17 @@ impl fmt::Debug for Scopes {
 impl Serialize for Scopes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.words())
+    }
+}
+
+impl JsonSchema for Scopes {
+    fn schema_name() -> Cow<'static, str> {
+        "Scopes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<_> = Self::ALL.words().collect();
+        json_schema!({ "type": "array", "items": { "type": "string", "enum": words }, "uniqueItems": true })
     }
 }
 

@@ -1,23 +1,25 @@
 //! Signing in by e-mail: which methods an address has, and asking for a code.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::OtpId;
 
 /// `POST /v1/login-options`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginOptionsRequest {
+    #[schemars(email)]
     pub email: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LoginOptions {
     pub methods: Vec<LoginMethod>,
 }
 
 /// One way to sign in, most fitting first.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LoginMethod {
@@ -29,16 +31,17 @@ pub enum LoginMethod {
 }
 
 /// `POST /v1/otp-tokens`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OtpRequest {
+    #[schemars(email)]
     pub email: String,
     /// The only client that may redeem the code; absent: any first-party client may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OtpRequested {
     pub otp_id: OtpId,

@@ -3,8 +3,9 @@
 //! A token is `<prefix><base62 body><6 characters of base62 CRC-32>`: a scanner can recognise a leaked one offline,
 //! and a typing error costs no query. Prefixes never change.
 
-use std::{fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -149,6 +150,20 @@ impl<K: TokenKind> Serialize for Token<K> {
     }
 }
 
+impl<K: TokenKind> JsonSchema for Token<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Token".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": format!("^{}", K::PREFIX) })
+    }
+}
+
 impl<'de, K: TokenKind> Deserialize<'de> for Token<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Zeroizing::new(String::deserialize(deserializer)?);
@@ -179,6 +194,20 @@ macro_rules! secret_text {
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str($shown)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string" })
             }
         }
     };

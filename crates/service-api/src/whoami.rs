@@ -1,5 +1,6 @@
 //! `GET /v1/whoami`: who the token speaks for, what it may do, and where.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,20 +11,20 @@ use crate::{
     workspaces::SpaceView,
 };
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Whoami {
     pub user: User,
     pub credential: Credential,
     pub space: SpaceView,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct User {
     pub id: UserId,
     pub email: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credential {
     pub kind: CredentialKind,
@@ -31,13 +32,13 @@ pub struct Credential {
     pub id: CredentialId,
     pub client: String,
     pub scopes: Scopes,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
-    #[serde(with = "instant")]
+    #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialKind {
     AccessToken,
@@ -45,7 +46,7 @@ pub enum CredentialKind {
 }
 
 /// What to name when ending a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CredentialId {
     Session(GrantId),

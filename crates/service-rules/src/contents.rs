@@ -1,6 +1,9 @@
 //! What may be said of contents: which fields there are, what they look like, and that no credential is among them.
 
-use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD},
+};
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 use service_api::{
@@ -8,10 +11,11 @@ use service_api::{
     leaks,
     page::{DEFAULT_LIMIT, MAX_LIMIT},
     search::{MAX_QUERY, SearchPacks},
+    token::PresentedToken,
 };
 
 /// What is wrong with what was said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Invalid {
     /// A field that is not known here.
     Unknown,
@@ -19,9 +23,10 @@ pub enum Invalid {
         field: String,
         message: String,
     },
-    /// One of our credentials is in it; never which.
+    /// One of our credentials is in it. Only its owner is told which.
     Credential {
         field: String,
+        token: PresentedToken,
     },
 }
 
@@ -51,8 +56,8 @@ fn merge(kind: Kind, fields: &mut Map<String, Value>, sent: &Map<String, Value>)
             Some(Value::Null) if field.required => return Err(wrong("cannot be empty")),
             Some(Value::Null) => drop(fields.remove(field.name)),
             Some(value) => {
-                if holds_credential(value) {
-                    return Err(Invalid::Credential { field: field.name.into() });
+                if let Some(token) = find_credential(value) {
+                    return Err(Invalid::Credential { field: field.name.into(), token });
                 }
                 check(field.form, value).map_err(|message| wrong(&message))?;
                 fields.insert(field.name.into(), value.clone());
@@ -117,34 +122,53 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// Whether one of our credentials is anywhere in a value, as it is or wrapped in base64.
+/// One of our credentials anywhere in a value, as it is or wrapped in base64.
 #[must_use]
-pub fn holds_credential(value: &Value) -> bool {
+pub fn find_credential(value: &Value) -> Option<PresentedToken> {
     match value {
-        Value::String(text) => is_in(text),
-        Value::Array(items) => items.iter().any(holds_credential),
-        Value::Object(members) => members.iter().any(|(name, value)| is_in(name) || holds_credential(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => find_in(text),
+        Value::Array(items) => items.iter().find_map(find_credential),
+        Value::Object(members) => {
+            members.iter().find_map(|(name, value)| find_in(name).or_else(|| find_credential(value)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-fn is_in(text: &str) -> bool {
-    if !leaks::recognise(text).is_empty() {
-        return true;
-    }
+fn find_in(text: &str) -> Option<PresentedToken> {
+    find_plain(text).or_else(|| find_wrapped(text))
+}
+
+fn find_plain(text: &str) -> Option<PresentedToken> {
+    let token = leaks::recognise(text).first().and_then(|found| text.get(found.at..found.at + found.length));
+    token.or_else(|| find_access_token(text)).map(|token| PresentedToken::new(token.to_owned()))
+}
+
+/// A JWT that says of itself that it is an access token (RFC 9068).
+fn find_access_token(text: &str) -> Option<&str> {
+    text.match_indices("eyJ").find_map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(rest.len());
+        let token = rest[..end].trim_end_matches('.');
+        let mut parts = token.split('.');
+        let header = BASE64_URL_SAFE_NO_PAD.decode(parts.next()?).ok()?;
+        let header: Value = serde_json::from_slice(&header).ok()?;
+        (parts.count() == 2 && header["typ"] == "at+jwt").then_some(token)
+    })
+}
+
+fn find_wrapped(text: &str) -> Option<PresentedToken> {
     // Tools break what they wrap into lines, and write it in two alphabets.
     let joined: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let joined = joined.replace('-', "+").replace('_', "/");
     let wrapped = joined.split(|c: char| !(c.is_ascii_alphanumeric() || c == '+' || c == '/'));
     let wrapped = wrapped.filter(|run| run.len() >= 40);
-    wrapped.into_iter().any(|run| {
+    wrapped.into_iter().find_map(|run| {
         // A wrapped credential can begin anywhere in the run.
-        (0..4).filter_map(|skipped| run.get(skipped..)).any(|run| {
+        (0..4).filter_map(|skipped| run.get(skipped..)).find_map(|run| {
             let whole = &run[..run.len() - run.len() % 4];
-            [run, whole].iter().any(|run| {
-                let decoded = BASE64_STANDARD_NO_PAD.decode(run);
-                decoded.is_ok_and(|bytes| !leaks::recognise(&String::from_utf8_lossy(&bytes)).is_empty())
-            })
+            let decoded = [run, whole].into_iter().filter_map(|run| BASE64_STANDARD_NO_PAD.decode(run).ok());
+            decoded.into_iter().find_map(|bytes| find_plain(&String::from_utf8_lossy(&bytes)))
         })
     })
 }
@@ -195,7 +219,7 @@ mod tests {
         }
         for unknown in ["id", "workspaceId", "ownerId", "createdAt", "emailVerified", "kind"] {
             let sent = object(json!({ "name": "a", unknown: "x" }));
-            assert_eq!(create(Kind::Project, &sent), Err(Invalid::Unknown), "{unknown}");
+            assert!(matches!(create(Kind::Project, &sent), Err(Invalid::Unknown)), "{unknown}");
         }
     }
 
@@ -212,11 +236,20 @@ mod tests {
             json!(format!("data:text/plain;base64,{wrapped}")),
             json!(wrapped.as_bytes().chunks(76).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n")),
         ] {
-            assert!(holds_credential(&hidden), "{hidden}");
+            assert_eq!(find_credential(&hidden).expect("none found").expose(), token, "{hidden}");
         }
+        let access_token = |typ: &str| {
+            let part = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+            format!("{}.{}.c2ln", part(json!({ "typ": typ, "alg": "ES256" })), part(json!({ "sub": "x" })))
+        };
+        let ours = access_token("at+jwt");
+        for hidden in [format!("Bearer {ours}."), BASE64_STANDARD.encode(format!("TOKEN={ours}"))] {
+            assert_eq!(find_credential(&json!(hidden)).expect("none found").expose(), ours);
+        }
+        assert!(find_credential(&json!(access_token("JWT"))).is_none(), "somebody else's");
         for harmless in [json!("svc_cli_"), json!("svc_rt_abc"), json!(null), json!("a".repeat(400)), json!({ "a": 1 })]
         {
-            assert!(!holds_credential(&harmless), "{harmless}");
+            assert!(find_credential(&harmless).is_none(), "{harmless}");
         }
     }
 }

@@ -53,6 +53,8 @@ pub const WARNING: i64 = 3 * DAY;
 /// An invitation into a workspace can be accepted for so long.
 pub const INVITATION: i64 = 7 * DAY;
 
+/// For so long deleting something again is told apart from deleting what never was.
+pub const DELETION_KNOWN: i64 = 30 * DAY;
 /// A create with an `Idempotency-Key` can be repeated for so long.
 pub const IDEMPOTENCY_KEY: i64 = DAY;
 

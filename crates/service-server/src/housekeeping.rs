@@ -175,6 +175,7 @@ pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
             store::client_assertions::delete_expired(&db, batch).await?,
             store::invitations::delete_expired(&db, batch).await?,
             store::idempotency_keys::delete_expired(&db, later(now, -lifetimes::IDEMPOTENCY_KEY), BATCH).await?,
+            store::deletions::delete_expired(&db, later(now, -lifetimes::DELETION_KNOWN), BATCH).await?,
             store::cli_tokens::delete_expired(&db, later(now, -lifetimes::CLI_TOKEN_LISTED), BATCH).await?,
         ];
         total += deleted.iter().sum::<u64>();

@@ -6,7 +6,7 @@ use refinery::{Migration, Runner};
 use crate::{config, database};
 
 /// In order; a migration that has landed is never changed.
-const ALL: [(&str, &str); 8] = [
+const ALL: [(&str, &str); 9] = [
     ("V1__people", include_str!("../migrations/0001_people.sql")),
     ("V2__sign_in", include_str!("../migrations/0002_sign_in.sql")),
     ("V3__signing_keys", include_str!("../migrations/0003_signing_keys.sql")),
@@ -15,6 +15,7 @@ const ALL: [(&str, &str); 8] = [
     ("V6__audit", include_str!("../migrations/0006_audit.sql")),
     ("V7__browser", include_str!("../migrations/0007_browser.sql")),
     ("V8__contents", include_str!("../migrations/0008_contents.sql")),
+    ("V9__deletions", include_str!("../migrations/0009_deletions.sql")),
 ];
 
 /// Held by whoever migrates, so that of two at once the second waits.
@@ -39,6 +40,23 @@ pub async fn check(settings: &config::Database) -> anyhow::Result<()> {
     let needed = i64::try_from(ALL.len()).unwrap_or(i64::MAX);
     if i64::from(version) < needed {
         bail!("the schema is at version {version} and this serviced needs {needed}: run `serviced migrate` first");
+    }
+    Ok(())
+}
+
+/// Refuses a role that the database's own fences do not hold for: row-level security would be there in name only.
+pub async fn check_role(settings: &config::Database) -> anyhow::Result<()> {
+    let client = database::connect(settings).await?;
+    let role = client
+        .query_one(r"select rolname, rolsuper or rolbypassrls from pg_roles where rolname = current_user", &[])
+        .await
+        .context("could not look at the role in database.url")?;
+    let (name, unbound): (String, bool) = (role.try_get(0)?, role.try_get(1)?);
+    if unbound {
+        bail!(
+            "the role {name} in database.url is a superuser or has BYPASSRLS, so row-level security does not hold for \
+             it: give serviced a role of its own, which may own the database and is nothing more"
+        );
     }
     Ok(())
 }

@@ -26,9 +26,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Refuses to start on an old schema, with a wrong root key, or on an address that is taken.
+    /// Refuses to start on an old schema, as a superuser of the database, with a wrong root key, or on an address that is taken.
     pub async fn start(config: Config, clock: Clock) -> anyhow::Result<Self> {
         migrations::check(&config.database).await?;
+        migrations::check_role(&config.database).await?;
         let app = App::new(config, clock)?;
         let transport = mailer::transport(&app.config.mail)?;
         rotate_signing_keys::rotate_if_due(&app).await.context("cannot make a signing key")?;

@@ -25,7 +25,7 @@ pub async fn kill_between_commit_and_answer(
     let database = SocketAddr::from(([127, 0, 0, 1], server.cluster.port()));
     let proxy = FaultProxy::start(database)?;
     let mut settings: Settings = server.settings.clone();
-    settings.set("database.url", &server.cluster.url_at(proxy.address.port(), &server.database));
+    settings.set("database.url", &server.cluster.service_url_at(proxy.address.port(), &server.database));
     let start = || Process::start(binary, &settings, &server.leaks);
 
     let mut node = start()?;

@@ -18,15 +18,17 @@ use service_api::{
     oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
-use service_rules::space::{Place, Reach};
+use service_rules::space::Place;
 use service_server::{
     app::App,
     clock::Clock,
     config::{Config, Sources},
-    flows::contents::Here,
     migrations, mint,
     serve::Server,
-    store,
+    store::{
+        self,
+        contents::{New, SpaceKey},
+    },
 };
 
 use crate::{
@@ -118,7 +120,7 @@ impl Setup {
     async fn start(self, cluster: &'static Cluster) -> Result<(TestServer, Server)> {
         let database = fresh_database(cluster).await?;
         let mailbox = Mailbox::start().await?;
-        let mut settings = Settings::complete(&cluster.url(&database), &mailbox)?;
+        let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
         settings.extend(&self.settings);
         let clock = self.clock.map_or_else(|| Timestamp::from_second(START).map(Clock::manual), Ok)?;
         let running = Server::start(config(&settings)?, clock).await?;
@@ -208,12 +210,14 @@ impl TestServer {
     }
 
     pub async fn make_project(&self, place: Place, created_by: UserId, name: &str) -> Result<ProjectId> {
-        let here = Here { user_id: created_by, place, reach: Reach::Anywhere(None) };
-        let fields = json!({ "name": name });
-        let fields = fields.as_object().context("no fields")?;
-        let made = service_server::flows::contents::create(&self.app, here, Kind::Project, fields, None).await;
-        let made = made.map_err(|failure| anyhow::anyhow!("the project was not made: {failure:?}"))?;
-        Ok(made.content.id.parse()?)
+        let (now, db) = (self.now(), self.app.database.begin().await?);
+        let (space, id) = (SpaceKey::of(place, created_by), mint::uuid(now)?);
+        let fields = serde_json::Map::from_iter([("name".to_owned(), name.into())]);
+        store::contents::enter(&db, &[space]).await?;
+        let new = New { space, kind: Kind::Project, id, fields: &fields, created_by, now };
+        store::contents::insert(&db, &new).await?;
+        db.commit().await?;
+        Ok(id.into())
     }
 
     /// Runs SQL behind the service's back; returns the first column of the first row, as text.

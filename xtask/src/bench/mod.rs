@@ -130,7 +130,7 @@ impl Bench {
         let mailbox = Mailbox::start().await?;
         // Mail is sent by another worker; here nothing but the request is to be measured.
         mailbox.stall(true);
-        let mut settings = Settings::complete(&cluster.url(&database), &mailbox)?;
+        let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
         settings.set("http.trusted_proxies", "127.0.0.1/32");
         settings.set("database.connections", "32");
         let leaks = Leaks::default();

@@ -59,7 +59,7 @@ pub const SEARCH_PACKS: Endpoint = Endpoint {
 const fn workspace(method: Method, path: &'static str, action: Action) -> Endpoint {
     let body = if matches!(method, Method::Post | Method::Patch) { Body::Json } else { Body::None };
     let access = Access::Bearer(Scope::of(action, Resource::Workspaces));
-    let lists = matches!(method, Method::Get) && path.len() == "/v1/workspaces".len();
+    let lists = matches!(method, Method::Get) && path.as_bytes()[path.len() - 1] != b'}';
     let query: &[&str] = if lists { &["limit", "cursor"] } else { &[] };
     Endpoint { method, path, access, body, query }
 }

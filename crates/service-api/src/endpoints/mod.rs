@@ -170,6 +170,8 @@ pub const RESOURCE_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-
 pub const API_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/v1", Body::None);
 pub const MCP_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/mcp", Body::None);
 
+pub const OPENAPI: Endpoint = public(Method::Get, "/openapi.json", Body::None);
+
 pub const ALL: &[&Endpoint] = &[
     &LOGIN_OPTIONS,
     &OTP_TOKENS,
@@ -231,10 +233,13 @@ pub const ALL: &[&Endpoint] = &[
     &RESOURCE_METADATA,
     &API_METADATA,
     &MCP_METADATA,
+    &OPENAPI,
     &AUTHORIZE,
     &AUTHORIZE_BY_FORM,
     &HOME,
     &STYLESHEET,
+    &MANUAL_STYLESHEET,
+    &MANUAL,
     &SIGN_IN,
     &SHOW_SIGN_IN,
     &SEND_CODE,

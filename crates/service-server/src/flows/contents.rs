@@ -20,12 +20,15 @@ use uuid::Uuid;
 use crate::{
     app::App,
     cursor::{Foreign, List},
+    database::Connection,
     digest::sha256,
     failure::Failure,
+    flows::{Asker, found_credential},
     mint,
     store::{
         self,
         contents::{Change, New, SpaceKey, Stored},
+        deletions::Thing,
         idempotency_keys::Made,
     },
 };
@@ -35,10 +38,27 @@ const MOST: i64 = 10_000;
 
 /// Where a request runs, and for whom.
 #[derive(Clone, Copy, Debug)]
-pub struct Here {
+pub struct Here<'a> {
+    pub asker: &'a Asker,
     pub user_id: UserId,
     pub place: Place,
     pub reach: Reach,
+}
+
+/// Which versions a change or a deletion is meant for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Meant {
+    Whichever,
+    OneOf(Vec<i64>),
+}
+
+impl Meant {
+    fn is_met_by(&self, version: i64) -> bool {
+        match self {
+            Self::Whichever => true,
+            Self::OneOf(versions) => versions.contains(&version),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -75,15 +95,30 @@ fn read(sent: &Map<String, Value>) -> Result<(Map<String, Value>, Option<Content
     Ok((fields, scope))
 }
 
+/// What did not pass the rules; whose credential is in it is told. Not to be called with a transaction open.
+async fn refuse(app: &App, here: Here<'_>, invalid: Invalid) -> Failure<Refusal> {
+    if let Invalid::Credential { token, .. } = &invalid
+        && let Err(broken) = found_credential::tell_owner(app, here.asker, token).await
+    {
+        return Failure::Broken(broken);
+    }
+    Failure::Refused(Refusal::Invalid(invalid))
+}
+
+async fn check_room(db: &Connection, space: SpaceKey, kind: Kind) -> Result<(), Failure<Refusal>> {
+    let full = store::contents::has_many(db, space, kind, MOST).await?;
+    if full { Err(Failure::Refused(Refusal::Full)) } else { Ok(()) }
+}
+
 /// The space that something is to live in.
-fn place(here: Here, scope: Option<ContentScope>) -> Result<SpaceKey, Refusal> {
+fn place(here: Here<'_>, scope: Option<ContentScope>) -> Result<SpaceKey, Refusal> {
     let place = scope_of_content::choose(here.place, here.reach, scope).map_err(Refusal::Space)?;
     Ok(SpaceKey::of(place, here.user_id))
 }
 
 pub async fn create(
     app: &App,
-    here: Here,
+    here: Here<'_>,
     kind: Kind,
     sent: &Map<String, Value>,
     key: Option<&str>,
@@ -91,7 +126,10 @@ pub async fn create(
     let now = app.clock.now();
     let (fields, scope) = read(sent).map_err(Failure::Refused)?;
     let space = place(here, scope).map_err(Failure::Refused)?;
-    let fields = contents::create(kind, &fields).map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
+    let fields = match contents::create(kind, &fields) {
+        Ok(fields) => fields,
+        Err(invalid) => return Err(refuse(app, here, invalid).await),
+    };
     let id = mint::uuid(now)?;
     let db = app.database.begin().await?;
     store::contents::enter(&db, &[space]).await?;
@@ -106,16 +144,14 @@ pub async fn create(
             return found.ok_or(Failure::Refused(Refusal::NotFound));
         }
     }
-    if store::contents::has_many(&db, space, kind, MOST).await? {
-        return Err(Failure::Refused(Refusal::Full));
-    }
+    check_room(&db, space, kind).await?;
     let new = New { space, kind, id, fields: &fields, created_by: here.user_id, now };
     let stored = store::contents::insert(&db, &new).await?;
     db.commit().await?;
     Ok(stored)
 }
 
-pub async fn find(app: &App, here: Here, kind: Kind, id: &str) -> Result<Stored, Failure<Refusal>> {
+pub async fn find(app: &App, here: Here<'_>, kind: Kind, id: &str) -> Result<Stored, Failure<Refusal>> {
     let not_found = || Failure::Refused(Refusal::NotFound);
     let id = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
     let space = SpaceKey::of(here.place, here.user_id);
@@ -126,7 +162,7 @@ pub async fn find(app: &App, here: Here, kind: Kind, id: &str) -> Result<Stored,
 
 pub async fn list(
     app: &App,
-    here: Here,
+    here: Here<'_>,
     kind: Kind,
     limit: u16,
     cursor: Option<&str>,
@@ -143,28 +179,40 @@ pub async fn list(
     Ok(list.page(data, id))
 }
 
-/// Changes what was sent, if it is still at `version`; without one, whatever it is at.
+/// Changes what was sent, if it is at a version that is meant. What says where it is to live may live in personal space
+/// still, or already: a move that is sent again finds what it moved.
 pub async fn update(
     app: &App,
-    here: Here,
+    here: Here<'_>,
     kind: Kind,
-    (id, version): (&str, Option<i64>),
+    (id, meant): (&str, &Meant),
     sent: &Map<String, Value>,
 ) -> Result<Stored, Failure<Refusal>> {
     let not_found = || Failure::Refused(Refusal::NotFound);
     let now = app.clock.now();
     let id: Uuid = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
     let (sent, scope) = read(sent).map_err(Failure::Refused)?;
-    let space = SpaceKey::of(here.place, here.user_id);
     let to = place(here, scope).map_err(Failure::Refused)?;
+    let mut spaces = vec![SpaceKey::of(here.place, here.user_id)];
+    if scope.is_some() && matches!(here.reach, Reach::Anywhere(_)) {
+        spaces.push(SpaceKey::of(Place::Personal, here.user_id));
+    }
     let db = app.database.begin().await?;
-    store::contents::enter(&db, &[space, to]).await?;
-    let found = store::contents::find_locked(&db, space, kind, id).await?.ok_or_else(not_found)?;
-    if version.is_some_and(|version| version != found.version) {
+    store::contents::enter(&db, &spaces).await?;
+    let (space, found) = find_locked_in(&db, &spaces, kind, id).await?.ok_or_else(not_found)?;
+    if !meant.is_met_by(found.version) {
         return Err(Failure::Refused(Refusal::Stale));
     }
-    let fields = contents::update(kind, &found.content.fields, &sent);
-    let fields = fields.map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
+    if to != space {
+        check_room(&db, to, kind).await?;
+    }
+    let fields = match contents::update(kind, &found.content.fields, &sent) {
+        Ok(fields) => fields,
+        Err(invalid) => {
+            drop(db);
+            return Err(refuse(app, here, invalid).await);
+        }
+    };
     let change = Change { fields: &fields, to, now };
     let updated = store::contents::update(&db, space, kind, (id, found.version), &change).await?;
     // Between reading and writing somebody else changed it.
@@ -173,17 +221,35 @@ pub async fn update(
     Ok(updated)
 }
 
-/// Deletes it, if it is still at `version`; without one, whatever it is at.
-pub async fn delete(app: &App, here: Here, kind: Kind, id: &str, version: Option<i64>) -> Result<(), Failure<Refusal>> {
+async fn find_locked_in(
+    db: &Connection,
+    spaces: &[SpaceKey],
+    kind: Kind,
+    id: Uuid,
+) -> Result<Option<(SpaceKey, Stored)>, Failure<Refusal>> {
+    for space in spaces {
+        if let Some(found) = store::contents::find_locked(db, *space, kind, id).await? {
+            return Ok(Some((*space, found)));
+        }
+    }
+    Ok(None)
+}
+
+/// Deletes it, if it is at a version that is meant. What was deleted before is deleted; what never was is not found.
+pub async fn delete(app: &App, here: Here<'_>, kind: Kind, id: &str, meant: &Meant) -> Result<(), Failure<Refusal>> {
     let not_found = || Failure::Refused(Refusal::NotFound);
     let id: Uuid = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
     let space = SpaceKey::of(here.place, here.user_id);
+    let thing = Thing { space_id: space.id, kind: kind.prefix(), id };
     let db = app.database.begin().await?;
     store::contents::enter(&db, &[space]).await?;
-    if store::contents::delete(&db, space, kind, id, version).await? {
-        return Ok(db.commit().await?);
+    let Some(found) = store::contents::find_locked(&db, space, kind, id).await? else {
+        return if store::deletions::find(&db, thing).await? { Ok(()) } else { Err(not_found()) };
+    };
+    if !meant.is_met_by(found.version) {
+        return Err(Failure::Refused(Refusal::Stale));
     }
-    let there = store::contents::find(&db, space, kind, id).await?.is_some();
-    // What is gone is gone: deleting it again succeeds, and says nothing about what was never there.
-    if there { Err(Failure::Refused(Refusal::Stale)) } else { Ok(()) }
+    store::contents::delete(&db, space, kind, id).await?;
+    store::deletions::insert(&db, thing, app.clock.now()).await?;
+    Ok(db.commit().await?)
 }

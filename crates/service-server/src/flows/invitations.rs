@@ -3,7 +3,7 @@
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
-    ids::{InvitationId, UserId},
+    ids::{Id as _, InvitationId, UserId},
     page::Page,
     workspaces::{Invitation, Invite, Role},
 };
@@ -11,6 +11,7 @@ use service_rules::{Timestamp, email::Address, lifetimes, limits::Rate, signing:
 
 use crate::{
     app::App,
+    cursor::List,
     database::Connection,
     failure::Failure,
     flows::{
@@ -20,7 +21,7 @@ use crate::{
     },
     letters::Letter,
     mint,
-    store::{self, invitations::New},
+    store::{self, deletions::Thing, invitations::New},
 };
 
 /// Invitations accepted at one sign-in; further ones at the next.
@@ -65,11 +66,18 @@ pub async fn invite(app: &App, caller: &Caller<'_>, id: &str, invite: &Invite) -
     Ok(Invitation { id, email: address.as_str().to_owned(), role, created_at: now, expires_at })
 }
 
-pub async fn list(app: &App, caller: &Caller<'_>, id: &str) -> Result<Page<Invitation>, Failure<Refusal>> {
+pub async fn list(
+    app: &App,
+    caller: &Caller<'_>,
+    id: &str,
+    (limit, cursor): (u16, Option<&str>),
+) -> Result<Page<Invitation>, Failure<Refusal>> {
+    let list = List { vault: &app.vault, of: &[b"invitations", id.as_bytes()], limit };
+    let after = list.behind(cursor).map_err(|foreign| Failure::Refused(foreign.into()))?;
     let db = app.database.connect().await?;
     let (id, _) = caller.enter(&db, id, Right::Own).await?;
-    let data = store::invitations::list(&db, id, app.clock.now()).await?;
-    Ok(Page { data, next_cursor: None })
+    let data = store::invitations::list(&db, id, app.clock.now(), after, list.rows()).await?;
+    Ok(list.page(data, |invitation| invitation.id.uuid()))
 }
 
 pub async fn revoke(app: &App, caller: &Caller<'_>, id: &str, invitation: &str) -> Result<(), Failure<Refusal>> {
@@ -77,8 +85,12 @@ pub async fn revoke(app: &App, caller: &Caller<'_>, id: &str, invitation: &str) 
     let invitation: InvitationId = invitation.parse().map_err(|_| Failure::Refused(Refusal::NotFound))?;
     let db = app.database.begin().await?;
     let (id, _) = caller.enter(&db, id, Right::Own).await?;
+    let thing = Thing { space_id: id.uuid(), kind: InvitationId::KIND, id: invitation.uuid() };
     if store::invitations::delete(&db, id, invitation).await? {
+        store::deletions::insert(&db, thing, now).await?;
         caller.record(&db, id, (EventName::InvitationRevoked, now), json!({ "invitation": invitation })).await?;
+    } else if !store::deletions::find(&db, thing).await? {
+        return Err(Failure::Refused(Refusal::NotFound));
     }
     Ok(db.commit().await?)
 }

@@ -18,6 +18,7 @@ pub mod end_access;
 pub mod enter_space;
 pub mod exchange_code;
 pub mod exchange_otp;
+pub mod found_credential;
 pub mod introspect;
 pub mod invitations;
 pub mod issue;

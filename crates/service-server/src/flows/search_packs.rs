@@ -23,7 +23,7 @@ use crate::{
 /// Further than this nobody looks.
 const FURTHEST: u128 = 1_000;
 
-pub async fn search(app: &App, here: Here, request: &SearchPacks) -> Result<Page<Found>, Failure<Refusal>> {
+pub async fn search(app: &App, here: Here<'_>, request: &SearchPacks) -> Result<Page<Found>, Failure<Refusal>> {
     let limit = contents::check_search(request).map_err(|invalid| Failure::Refused(Refusal::Invalid(invalid)))?;
     let spaces = spaces(here, request.scopes.as_deref()).map_err(Failure::Refused)?;
     let named: Vec<_> = spaces.iter().map(|space| space.id.to_string()).collect();
@@ -50,7 +50,7 @@ pub async fn search(app: &App, here: Here, request: &SearchPacks) -> Result<Page
 }
 
 /// The spaces to look in: those asked for, or every one that this request may look in.
-fn spaces(here: Here, scopes: Option<&[ContentScope]>) -> Result<Vec<SpaceKey>, Refusal> {
+fn spaces(here: Here<'_>, scopes: Option<&[ContentScope]>) -> Result<Vec<SpaceKey>, Refusal> {
     let choose = |scope| scope_of_content::choose(here.place, here.reach, Some(scope));
     let places: Vec<Place> = match scopes {
         Some(scopes) => scopes.iter().map(|scope| choose(*scope)).collect::<Result<_, _>>().map_err(Refusal::Space)?,

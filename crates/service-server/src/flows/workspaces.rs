@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{UserId, WorkspaceId},
+    ids::{Id as _, UserId, WorkspaceId},
     page::Page,
     workspaces::{ChangeRole, MAX_NAME, Member, Role, Workspace},
 };
@@ -144,7 +144,7 @@ pub async fn list(
     };
     let db = app.database.connect().await?;
     let data = store::workspaces::list_by_user(&db, user_id, only, after, list.rows()).await?;
-    Ok(list.page(data, |workspace| service_api::ids::Id::uuid(workspace.id)))
+    Ok(list.page(data, |workspace| workspace.id.uuid()))
 }
 
 pub async fn find(app: &App, caller: &Caller<'_>, id: &str) -> Result<Workspace, Failure<Refusal>> {
@@ -174,6 +174,13 @@ pub async fn rename(app: &App, caller: &Caller<'_>, id: &str, name: &str) -> Res
 pub async fn delete(app: &App, caller: &Caller<'_>, id: &str) -> Result<(), Failure<Refusal>> {
     let now = app.clock.now();
     let mut transaction = EndingTransaction::begin(app, now).await?;
+    if let Ok(id) = id.parse()
+        && store::workspaces::was_deleted_under(transaction.db(), id, caller.credential.user_id).await?
+    {
+        // Whose first answer was lost asks again; this commit is confirmed only if that one is.
+        store::workspaces::touch(transaction.db(), id).await?;
+        return Ok(transaction.commit().await?);
+    }
     let (id, _) = caller.lock(transaction.db(), id, Right::Own).await?;
     store::workspaces::mark_deleted(transaction.db(), id, now).await?;
     store::invitations::delete_by_workspace(transaction.db(), id).await?;
@@ -184,10 +191,18 @@ pub async fn delete(app: &App, caller: &Caller<'_>, id: &str) -> Result<(), Fail
     Ok(transaction.commit().await?)
 }
 
-pub async fn members(app: &App, caller: &Caller<'_>, id: &str) -> Result<Page<Member>, Failure<Refusal>> {
+pub async fn members(
+    app: &App,
+    caller: &Caller<'_>,
+    id: &str,
+    (limit, cursor): (u16, Option<&str>),
+) -> Result<Page<Member>, Failure<Refusal>> {
+    let list = List { vault: &app.vault, of: &[b"members", id.as_bytes()], limit };
+    let after = list.behind(cursor).map_err(|foreign| Failure::Refused(foreign.into()))?;
     let db = app.database.connect().await?;
     let (id, _) = caller.enter(&db, id, Right::Read).await?;
-    Ok(Page { data: store::memberships::list_members(&db, id, None).await?, next_cursor: None })
+    let data = store::memberships::list_members(&db, id, after, list.rows()).await?;
+    Ok(list.page(data, |member| member.user_id.uuid()))
 }
 
 /// Gives a member another role.
@@ -210,9 +225,10 @@ pub async fn change_role(
     }
     let details = json!({ "member": member, "role": change.role });
     caller.record(&db, id, (EventName::RoleChanged, now), details).await?;
-    let changed = store::memberships::list_members(&db, id, Some(member)).await?;
+    let changed = store::memberships::find_member(&db, id, member).await?;
+    let changed = changed.ok_or(Failure::Refused(Refusal::NotFound))?;
     db.commit().await?;
-    changed.into_iter().next().ok_or(Failure::Refused(Refusal::NotFound))
+    Ok(changed)
 }
 
 async fn check_owner_left(db: &Connection, id: WorkspaceId, role: Role, stays: bool) -> Result<(), Failure<Refusal>> {
@@ -229,9 +245,18 @@ pub async fn remove_member(app: &App, caller: &Caller<'_>, id: &str, member: &st
     let itself = member == caller.credential.user_id;
     let mut transaction = EndingTransaction::begin(app, now).await?;
     store::users::lock(transaction.db(), member).await?;
+    if itself
+        && let Ok(id) = id.parse()
+        && store::memberships::touch_ended(transaction.db(), member, id).await?
+    {
+        // Whoever has left has left; see deleting.
+        return Ok(transaction.commit().await?);
+    }
     let (id, _) = caller.lock(transaction.db(), id, if itself { Right::Read } else { Right::Own }).await?;
-    let role = store::memberships::find_role(transaction.db(), member, id).await?;
-    let role = role.ok_or(Failure::Refused(Refusal::NotFound))?;
+    let Some(role) = store::memberships::find_role(transaction.db(), member, id).await? else {
+        let gone = store::memberships::touch_ended(transaction.db(), member, id).await?;
+        return if gone { Ok(transaction.commit().await?) } else { Err(Failure::Refused(Refusal::NotFound)) };
+    };
     check_owner_left(transaction.db(), id, role, false).await?;
     store::memberships::mark_ended(transaction.db(), member, id, now).await?;
     store::invitations::delete_by_member(transaction.db(), id, member).await?;

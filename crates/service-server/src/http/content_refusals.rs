@@ -12,35 +12,26 @@ use crate::{
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotFound => {
-                error(404, NotFound, "There is no such thing in this space; check its id and workspaceId.")
-            }
+            Refusal::NotFound => error(NotFound, "There is no such thing in this space; check its id and workspaceId."),
             Refusal::Invalid(Invalid::Unknown) => error(
-                400,
                 InvalidRequest,
                 "The body has a field that is not known here; see the documentation of this kind.",
             ),
             Refusal::Invalid(Invalid::Field { field, message }) => {
-                error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(&field, &message)
+                error(ValidationFailed, format!("The field {field} {message}.")).with_fields(&field, &message)
             }
-            Refusal::Invalid(Invalid::Credential { field }) => {
+            Refusal::Invalid(Invalid::Credential { field, .. }) => {
                 let text = format!(
                     "The field {field} holds a credential of this service; take it out, and revoke it if others saw it."
                 );
-                error(422, CredentialInContent, text).with_fields(&field, "holds a credential")
+                error(CredentialInContent, text).with_fields(&field, "holds a credential")
             }
             Refusal::Space(refusal) => refusal.into(),
-            Refusal::Stale => error(
-                412,
-                PreconditionFailed,
-                "It was changed since you read it; read it again, and send your change anew.",
-            ),
-            Refusal::Full => {
-                error(409, Conflict, "This space has 10,000 of these; delete some that are not needed first.")
+            Refusal::Stale => {
+                error(PreconditionFailed, "It was changed since you read it; read it again, and send your change anew.")
             }
-            Refusal::KeyUsed => {
-                error(409, Conflict, "This Idempotency-Key was used for another request; use a new one.")
-            }
+            Refusal::Full => error(Conflict, "This space has 10,000 of these; delete some that are not needed first."),
+            Refusal::KeyUsed => error(Conflict, "This Idempotency-Key was used for another request; use a new one."),
             Refusal::Cursor => Foreign.into(),
         }
     }
@@ -50,22 +41,18 @@ impl From<flows::workspaces::Refusal> for ApiError {
     fn from(refusal: flows::workspaces::Refusal) -> Self {
         use flows::workspaces::Refusal;
         let invalid = |field: &str, message: &str| {
-            error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(field, message)
+            error(ValidationFailed, format!("The field {field} {message}.")).with_fields(field, message)
         };
         match refusal {
             Refusal::Space(refusal) => refusal.into(),
-            Refusal::NotFound => error(404, NotFound, "There is no such member or invitation in this workspace."),
+            Refusal::NotFound => error(NotFound, "There is no such member or invitation in this workspace."),
             Refusal::Name => invalid("name", "is not a text of 1 to 100 characters on one line"),
             Refusal::Address => invalid("email", "is not an e-mail address"),
-            Refusal::LastOwner => error(
-                409,
-                Conflict,
-                "A workspace needs an owner; make somebody else one first, or delete the workspace.",
-            ),
-            Refusal::Limited(limited) => limited.into(),
-            Refusal::TooMany => {
-                error(409, Conflict, "You are in 100 workspaces; leave one that you do not need first.")
+            Refusal::LastOwner => {
+                error(Conflict, "A workspace needs an owner; make somebody else one first, or delete the workspace.")
             }
+            Refusal::Limited(limited) => limited.into(),
+            Refusal::TooMany => error(Conflict, "You are in 100 workspaces; leave one that you do not need first."),
             Refusal::Cursor => Foreign.into(),
         }
     }

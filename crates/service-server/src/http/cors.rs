@@ -7,13 +7,14 @@ use service_api::endpoints;
 
 use crate::{app::App, flows::clients};
 
-const PUBLIC: [&str; 6] = [
+const PUBLIC: [&str; 7] = [
     endpoints::SERVER_METADATA.path,
     endpoints::RESOURCE_METADATA.path,
     endpoints::API_METADATA.path,
     endpoints::MCP_METADATA.path,
     endpoints::JWKS.path,
     endpoints::REGISTER.path,
+    endpoints::OPENAPI.path,
 ];
 const OF_CLIENTS: [&str; 2] = [endpoints::TOKEN.path, endpoints::REVOKE.path];
 

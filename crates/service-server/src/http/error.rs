@@ -15,7 +15,6 @@ use crate::{database, failure::Failure};
 /// An error on its way out; the edge renders it, because only the edge knows the request's id.
 #[derive(Clone, Debug)]
 pub struct ApiError {
-    status: StatusCode,
     code: ErrorCode,
     description: String,
     details: Option<Value>,
@@ -43,9 +42,8 @@ pub enum Unreadable {
     TooLarge(usize),
 }
 
-pub(super) fn error(status: u16, code: ErrorCode, description: impl Into<String>) -> ApiError {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    ApiError { status, code, description: description.into(), details: None, headers: Vec::new(), cause: None }
+pub(super) fn error(code: ErrorCode, description: impl Into<String>) -> ApiError {
+    ApiError { code, description: description.into(), details: None, headers: Vec::new(), cause: None }
 }
 
 impl ApiError {
@@ -55,7 +53,7 @@ impl ApiError {
     }
 
     pub(super) fn status(&self) -> StatusCode {
-        self.status
+        StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     pub(super) fn description(&self) -> &str {
@@ -84,13 +82,13 @@ impl ApiError {
 
 impl From<Trouble> for ApiError {
     fn from(trouble: Trouble) -> Self {
-        let later = |text: &str| error(503, TemporarilyUnavailable, text).with(header::RETRY_AFTER, "1");
+        let later = |text: &str| error(TemporarilyUnavailable, text).with(header::RETRY_AFTER, "1");
         match trouble {
             Trouble::Full => later("The service is busy; try again in a moment."),
             Trouble::TooSlow => later("The service could not answer in time; try again in a moment."),
-            Trouble::Defect => error(500, ServerError, "The service failed; report the request_id to its operator."),
-            Trouble::HeadTooLarge => error(431, HeadersTooLarge, "Send at most 100 headers, 16 kB together."),
-            Trouble::UriTooLong => error(414, UriTooLong, "The address is too long; send at most 8 kB."),
+            Trouble::Defect => error(ServerError, "The service failed; report the request_id to its operator."),
+            Trouble::HeadTooLarge => error(HeadersTooLarge, "Send at most 100 headers, 16 kB together."),
+            Trouble::UriTooLong => error(UriTooLong, "The address is too long; send at most 8 kB."),
         }
     }
 }
@@ -98,25 +96,25 @@ impl From<Trouble> for ApiError {
 impl From<Unreadable> for ApiError {
     fn from(unreadable: Unreadable) -> Self {
         match unreadable {
-            Unreadable::Body(what) | Unreadable::Query(what) => error(400, InvalidRequest, what),
+            Unreadable::Body(what) | Unreadable::Query(what) => error(InvalidRequest, what),
             Unreadable::MediaType(expected) => {
                 let text = format!("The body's Content-Type is not understood; send {expected}.");
-                error(415, UnsupportedMediaType, text)
+                error(UnsupportedMediaType, text)
             }
             Unreadable::TooLarge(limit) => {
                 let text = format!("The body is too large; send at most {limit} bytes.");
-                error(413, PayloadTooLarge, text).with(header::CONNECTION, "close")
+                error(PayloadTooLarge, text).with(header::CONNECTION, "close")
             }
         }
     }
 }
 
 pub async fn not_found() -> ApiError {
-    error(404, NotFound, "There is nothing at this address.")
+    error(NotFound, "There is nothing at this address.")
 }
 
 pub async fn method_not_allowed() -> ApiError {
-    error(405, MethodNotAllowed, "This address does not take this method; the Allow header lists those it takes.")
+    error(MethodNotAllowed, "This address does not take this method; the Allow header lists those it takes.")
 }
 
 impl<R> From<Failure<R>> for ApiError
@@ -144,13 +142,14 @@ impl From<anyhow::Error> for ApiError {
 
 impl ApiError {
     pub(super) fn render(self, request_id: &str) -> Response {
+        let status = self.status();
         let body = ErrorBody {
             error: self.code,
             error_description: self.description,
             request_id: request_id.to_owned(),
             details: self.details,
         };
-        let mut response = (self.status, Json(body)).into_response();
+        let mut response = (status, Json(body)).into_response();
         for (name, value) in self.headers {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);

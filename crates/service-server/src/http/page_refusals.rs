@@ -14,18 +14,18 @@ use crate::{
 /// A form that no page of ours sent, or not in this browser.
 #[must_use]
 pub fn foreign_form() -> ApiError {
-    error(403, Forbidden, "This form was not sent from our page in this browser, so nothing was done.")
+    error(Forbidden, "This form was not sent from our page in this browser, so nothing was done.")
 }
 
 #[must_use]
 pub fn unknown_browser() -> ApiError {
-    error(403, Forbidden, "We do not know this browser; it may block cookies, or you took too long.")
+    error(Forbidden, "We do not know this browser; it may block cookies, or you took too long.")
 }
 
 /// A sign-in that is under way in another browser, or nowhere.
 #[must_use]
 pub fn foreign_flow() -> ApiError {
-    error(403, Forbidden, "This sign-in was begun in another browser, or too long ago.")
+    error(Forbidden, "This sign-in was begun in another browser, or too long ago.")
 }
 
 impl From<flows::authorize::NotBegun> for ApiError {
@@ -33,27 +33,25 @@ impl From<flows::authorize::NotBegun> for ApiError {
         use flows::{authorize::NotBegun, client_documents};
         use service_rules::authorization::NoClient;
         match refusal {
-            NotBegun::NoClient(NoClient::Unknown) => error(400, InvalidClient, "There is no such app here."),
-            NotBegun::NoClient(NoClient::Disabled) => {
-                error(400, InvalidClient, "This app was disabled by an operator.")
-            }
+            NotBegun::NoClient(NoClient::Unknown) => error(InvalidRequest, "There is no such app here."),
+            NotBegun::NoClient(NoClient::Disabled) => error(InvalidRequest, "This app was disabled by an operator."),
             NotBegun::NoClient(NoClient::RedirectUri) => {
-                error(400, InvalidRequest, "The app wants its answer sent to an address that it never registered.")
+                error(InvalidRequest, "The app wants its answer sent to an address that it never registered.")
             }
             NotBegun::NoClient(NoClient::Repeated) => {
-                error(400, InvalidRequest, "The request names its app or its address twice.")
+                error(InvalidRequest, "The request names its app or its address twice.")
             }
             NotBegun::Limited(limited) | NotBegun::Document(client_documents::Refusal::Limited(limited)) => {
                 limited.into()
             }
             NotBegun::Document(client_documents::Refusal::Address) => {
-                error(400, InvalidClient, "The app's name is not the address of a document about it.")
+                error(InvalidRequest, "The app's name is not the address of a document about it.")
             }
             NotBegun::Document(client_documents::Refusal::NotFetched) => {
-                error(400, InvalidClient, "The document about this app could not be fetched.")
+                error(InvalidRequest, "The document about this app could not be fetched.")
             }
             NotBegun::Document(client_documents::Refusal::Document(why)) => {
-                error(400, InvalidClient, format!("The document about this app does not do: {why}"))
+                error(InvalidRequest, format!("The document about this app does not do: {why}"))
             }
         }
     }
@@ -64,10 +62,10 @@ impl From<flows::agree::NotDone> for ApiError {
         match refusal {
             flows::agree::NotDone::SignIn => unknown_browser(),
             flows::agree::NotDone::Finished => {
-                error(400, InvalidRequest, "This was decided already; the app has had its answer.")
+                error(InvalidRequest, "This was decided already; the app has had its answer.")
             }
             flows::agree::NotDone::Space => {
-                error(400, InvalidRequest, "That space is not one of yours; go back and choose another.")
+                error(InvalidRequest, "That space is not one of yours; go back and choose another.")
             }
         }
     }
@@ -79,9 +77,8 @@ impl From<flows::exchange_code::Refusal> for ApiError {
         match refusal {
             Refusal::Client(refusal) => refusal.into(),
             Refusal::Unusable(what) => unusable(what),
-            Refusal::Target => error(400, InvalidTarget, "The code is for another resource; leave resource out."),
+            Refusal::Target => error(InvalidTarget, "The code is for another resource; leave resource out."),
             Refusal::Code => error(
-                400,
                 InvalidGrant,
                 "The code is not valid for this client; send the person through /oauth/authorize again.",
             ),
@@ -93,8 +90,8 @@ impl From<flows::register_client::Refusal> for ApiError {
     fn from(refusal: flows::register_client::Refusal) -> Self {
         use service_rules::registration::Refusal as Said;
         match refusal {
-            flows::register_client::Refusal::Said(Said::RedirectUri(text)) => error(400, InvalidRedirectUri, text),
-            flows::register_client::Refusal::Said(Said::Metadata(text)) => error(400, InvalidClientMetadata, text),
+            flows::register_client::Refusal::Said(Said::RedirectUri(text)) => error(InvalidRedirectUri, text),
+            flows::register_client::Refusal::Said(Said::Metadata(text)) => error(InvalidClientMetadata, text),
             flows::register_client::Refusal::Limited(limited) => limited.into(),
         }
     }

@@ -26,30 +26,30 @@ pub fn bearer(refusal: bearer::Refusal, base_url: &str) -> ApiError {
     match refusal {
         bearer::Refusal::Missing => {
             let text = "No access token was sent; send one as `Authorization: Bearer <token>`.";
-            challenge(error(401, MissingToken, text), &format!("{metadata}, scope=\"read\""))
+            challenge(error(MissingToken, text), &format!("{metadata}, scope=\"read\""))
         }
         bearer::Refusal::Malformed => {
-            error(400, InvalidRequest, "The Authorization header cannot be read; send one bearer token, once.")
+            error(InvalidRequest, "The Authorization header cannot be read; send one bearer token, once.")
         }
         bearer::Refusal::Invalid => {
-            challenge(error(401, InvalidToken, "The access token is not valid here; get a new one."), &invalid)
+            challenge(error(InvalidToken, "The access token is not valid here; get a new one."), &invalid)
         }
         bearer::Refusal::Expired => {
             let text = "The access token has expired; use the refresh token to get a new one.";
-            challenge(error(401, InvalidToken, text), &invalid).because("expired")
+            challenge(error(InvalidToken, text), &invalid).because("expired")
         }
         bearer::Refusal::Ended(reason) => {
             let text = match reason {
                 Reason::Expired => "The token has expired; make a new one, or sign in again.",
                 _ => "The token was ended before its time; make a new one, or sign in again.",
             };
-            challenge(error(401, InvalidToken, text), &invalid).because(reason.as_str())
+            challenge(error(InvalidToken, text), &invalid).because(reason.as_str())
         }
         bearer::Refusal::LacksScope(needed) => {
             let scope = needed.as_str();
             let text = format!("The access token lacks the scope {scope}; sign in again and ask for it.");
             let why = format!("error=\"insufficient_scope\", scope=\"{scope}\", {metadata}");
-            challenge(error(403, InsufficientScope, text), &why)
+            challenge(error(InsufficientScope, text), &why)
         }
     }
 }
@@ -57,14 +57,13 @@ pub fn bearer(refusal: bearer::Refusal, base_url: &str) -> ApiError {
 impl From<space::Refusal> for ApiError {
     fn from(refusal: space::Refusal) -> Self {
         match refusal {
-            space::Refusal::NotFound => error(404, NotFound, "There is no such workspace, or you are not in it."),
+            space::Refusal::NotFound => error(NotFound, "There is no such workspace, or you are not in it."),
             space::Refusal::Mismatch => error(
-                403,
                 WorkspaceMismatch,
                 "This token is bound to another space; leave workspaceId out, or use another token.",
             ),
             space::Refusal::Forbidden => {
-                error(403, Forbidden, "Your role in this workspace does not allow this; ask one of its owners.")
+                error(Forbidden, "Your role in this workspace does not allow this; ask one of its owners.")
             }
         }
     }
@@ -73,7 +72,7 @@ impl From<space::Refusal> for ApiError {
 impl From<Limited> for ApiError {
     fn from(limited: Limited) -> Self {
         let Limited { policy, quota, window_seconds, retry_after } = limited;
-        error(429, RateLimited, format!("Too many requests; try again in {retry_after} seconds."))
+        error(RateLimited, format!("Too many requests; try again in {retry_after} seconds."))
             .with(header::RETRY_AFTER, retry_after.to_string())
             .with(HeaderName::from_static("ratelimit-policy"), format!("\"{policy}\";q={quota};w={window_seconds}"))
             .with(HeaderName::from_static("ratelimit"), format!("\"{policy}\";r=0;t={retry_after}"))
@@ -81,11 +80,11 @@ impl From<Limited> for ApiError {
 }
 
 fn no_such_scope() -> ApiError {
-    error(400, InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
+    error(InvalidScope, "None of the scopes exist; ask for read, write, projects:read and the like.")
 }
 
 fn not_an_address() -> ApiError {
-    error(400, InvalidRequest, "The field email is not an e-mail address that mail can be sent to.")
+    error(InvalidRequest, "The field email is not an e-mail address that mail can be sent to.")
 }
 
 impl From<flows::login_options::Refusal> for ApiError {
@@ -112,12 +111,10 @@ impl From<clients::Refusal> for ApiError {
         match refusal {
             clients::Refusal::NotThisClient => {
                 let text = "The client is unknown, disabled, or authenticates in a way it is not registered for.";
-                error(401, InvalidClient, text).with(header::WWW_AUTHENTICATE, "Basic realm=\"service\"")
+                error(InvalidClient, text).with(header::WWW_AUTHENTICATE, "Basic realm=\"service\"")
             }
             clients::Refusal::Limited(limited) => limited.into(),
-            clients::Refusal::NotThisGrant => {
-                error(400, UnauthorizedClient, "This client may not use this grant type.")
-            }
+            clients::Refusal::NotThisGrant => error(UnauthorizedClient, "This client may not use this grant type."),
         }
     }
 }
@@ -125,8 +122,8 @@ impl From<clients::Refusal> for ApiError {
 impl From<GrantTypeRefusal> for ApiError {
     fn from(refusal: GrantTypeRefusal) -> Self {
         match refusal {
-            GrantTypeRefusal::Missing => error(400, InvalidRequest, "The parameter grant_type is missing."),
-            GrantTypeRefusal::Unsupported => error(400, UnsupportedGrantType, "This grant type is not supported."),
+            GrantTypeRefusal::Missing => error(InvalidRequest, "The parameter grant_type is missing."),
+            GrantTypeRefusal::Unsupported => error(UnsupportedGrantType, "This grant type is not supported."),
         }
     }
 }
@@ -138,13 +135,13 @@ impl From<flows::exchange_otp::Refusal> for ApiError {
             Refusal::Client(refusal) => refusal.into(),
             Refusal::Unusable(what) => unusable(what),
             Refusal::Scope => no_such_scope(),
-            Refusal::Target => error(400, InvalidTarget, "This resource is not served here; leave it out."),
+            Refusal::Target => error(InvalidTarget, "This resource is not served here; leave it out."),
             Refusal::Workspace => {
                 let text = "There is no such workspace, or you are not in it; the code still works without it.";
-                error(400, InvalidRequest, text)
+                error(InvalidRequest, text)
             }
             Refusal::Code(otp::Refusal::NotAccepted) => {
-                error(400, InvalidGrant, "The code is wrong, expired or used up; check it, or ask for a new one.")
+                error(InvalidGrant, "The code is wrong, expired or used up; check it, or ask for a new one.")
             }
             Refusal::Code(otp::Refusal::Limited(limited)) => limited.into(),
         }
@@ -153,14 +150,13 @@ impl From<flows::exchange_otp::Refusal> for ApiError {
 
 impl From<cursor::Foreign> for ApiError {
     fn from(_: cursor::Foreign) -> Self {
-        error(400, InvalidRequest, "The cursor is not one that this list gave out; begin again without it.")
+        error(InvalidRequest, "The cursor is not one that this list gave out; begin again without it.")
     }
 }
 
 impl From<NotSignedIn> for ApiError {
     fn from(_: NotSignedIn) -> Self {
         error(
-            403,
             Forbidden,
             "Only somebody who signed in with one of our own clients can do this; use such an access token.",
         )
@@ -181,14 +177,12 @@ pub fn cli_tokens(failure: Failure<flows::cli_tokens::Refusal>, base_url: &str) 
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
         Refusal::Workspace => space::Refusal::NotFound.into(),
         Refusal::Limited(limited) => limited.into(),
-        Refusal::TooMany => error(409, Conflict, "You have 100 live tokens; revoke one that you do not use first."),
-        Refusal::AlreadyMade => error(
-            409,
-            Conflict,
-            "This Idempotency-Key has made a token; its secret was shown once and cannot be again.",
-        ),
-        Refusal::NotFound => error(404, NotFound, "There is no such token of yours; see GET /v1/cli/tokens."),
-        Refusal::Dead => error(409, Conflict, "This token does not work any more; make a new one instead."),
+        Refusal::TooMany => error(Conflict, "You have 100 live tokens; revoke one that you do not use first."),
+        Refusal::AlreadyMade => {
+            error(Conflict, "This Idempotency-Key has made a token; its secret was shown once and cannot be again.")
+        }
+        Refusal::NotFound => error(NotFound, "There is no such token of yours; see GET /v1/cli/tokens."),
+        Refusal::Dead => error(Conflict, "This token does not work any more; make a new one instead."),
         Refusal::NotSignedIn => NotSignedIn.into(),
     }
 }
@@ -204,7 +198,7 @@ pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) 
     match refusal {
         Refusal::NotOurs => {
             let text = "Only the platform's own clients get this pair; others connect by OAuth discovery.";
-            error(403, Forbidden, text)
+            error(Forbidden, text)
         }
         Refusal::Scope => no_such_scope(),
         Refusal::Bearer(refusal) => bearer(refusal, base_url),
@@ -216,7 +210,7 @@ pub fn mcp_tokens(failure: Failure<flows::mcp_tokens::Refusal>, base_url: &str) 
 
 impl From<Invalid> for ApiError {
     fn from(Invalid { field, message }: Invalid) -> Self {
-        error(422, ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
+        error(ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
     }
 }
 
@@ -244,7 +238,7 @@ fn dead_session(reason: Option<Reason>) -> ApiError {
         Some(Reason::WorkspaceRemoved) => "The session is for a workspace that you are no longer in; sign in again.",
         Some(Reason::UserDisabled) => "The account is disabled; ask its operator.",
     };
-    let refused = error(400, InvalidGrant, text);
+    let refused = error(InvalidGrant, text);
     match reason {
         Some(reason) => refused.because(reason.as_str()),
         None => refused,
@@ -252,7 +246,7 @@ fn dead_session(reason: Option<Reason>) -> ApiError {
 }
 
 pub(super) fn unusable(what: &str) -> ApiError {
-    error(400, InvalidRequest, format!("The parameter {what}."))
+    error(InvalidRequest, format!("The parameter {what}."))
 }
 
 impl From<flows::refresh::Refusal> for ApiError {
@@ -263,9 +257,9 @@ impl From<flows::refresh::Refusal> for ApiError {
             Refusal::Unusable(what) => unusable(what),
             Refusal::Scope => {
                 let text = "A refresh cannot have more scopes than the sign-in; leave scope out, or sign in again.";
-                error(400, InvalidScope, text)
+                error(InvalidScope, text)
             }
-            Refusal::Target => error(400, InvalidTarget, "The session is for another resource; leave resource out."),
+            Refusal::Target => error(InvalidTarget, "The session is for another resource; leave resource out."),
             Refusal::Token(reason) => dead_session(reason),
         }
     }
@@ -278,7 +272,7 @@ impl From<flows::revoke::Refusal> for ApiError {
             Refusal::Client(refusal) => refusal.into(),
             Refusal::Unusable(what) => unusable(what),
             Refusal::OtherClient => {
-                error(400, InvalidGrant, "The token was issued to another client, which can give it back.")
+                error(InvalidGrant, "The token was issued to another client, which can give it back.")
             }
         }
     }
@@ -295,6 +289,6 @@ impl From<flows::introspect::Refusal> for ApiError {
 
 impl From<flows::sessions::NoSuchSession> for ApiError {
     fn from(_: flows::sessions::NoSuchSession) -> Self {
-        error(404, NotFound, "There is no such session of yours; see GET /v1/sessions.")
+        error(NotFound, "There is no such session of yours; see GET /v1/sessions.")
     }
 }

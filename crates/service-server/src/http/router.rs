@@ -41,10 +41,20 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::API_METADATA, oauth::metadata::api))
         .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
         .merge(pages())
+        .merge(manual(&app.config.base_url))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
+}
+
+fn manual(base_url: &str) -> Router<App> {
+    use pages::manual::{Manual, openapi, show, stylesheet};
+    Router::new()
+        .merge(at(&endpoints::OPENAPI, openapi))
+        .merge(at(&endpoints::MANUAL, show))
+        .merge(at(&endpoints::MANUAL_STYLESHEET, stylesheet))
+        .layer(Extension(Manual::of(base_url)))
 }
 
 fn workspaces() -> Router<App> {

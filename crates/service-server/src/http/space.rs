@@ -5,7 +5,10 @@ use service_rules::space::{Requested, Right};
 
 use crate::{
     app::App,
-    flows::enter_space::{self, Entered},
+    flows::{
+        Asker,
+        enter_space::{self, Entered},
+    },
     http::{
         caller::{Caller, Needs},
         error::{ApiError, Unreadable},
@@ -16,6 +19,7 @@ use crate::{
 /// Holds the caller too: there is no way to have the space without having checked the token.
 pub struct Space<S> {
     pub caller: Caller<S>,
+    pub asker: Asker,
     pub entered: Entered,
     pub query: Query,
 }
@@ -47,5 +51,6 @@ async fn enter<S: Needs + Send>(parts: &mut Parts, app: &App, right: Right) -> R
     })?;
     let credential = caller.credential();
     let entered = enter_space::enter_space(app, credential.user_id, credential.reach, requested, right).await?;
-    Ok(Space { caller, entered, query })
+    let asker = parts.extensions.get::<Asker>().ok_or_else(|| anyhow::anyhow!("the edge was not passed"))?.clone();
+    Ok(Space { caller, asker, entered, query })
 }

@@ -61,6 +61,12 @@ pub enum Letter {
         what: String,
         ended_at: Timestamp,
     },
+    /// A token was sent as content, which was refused.
+    TokenExposed {
+        to: String,
+        what: String,
+        sent_at: Timestamp,
+    },
 }
 
 impl Letter {
@@ -99,7 +105,8 @@ impl Letter {
             | Self::CliTokenCreated { to, .. }
             | Self::CliTokenEnds { to, .. }
             | Self::Invitation { to, .. }
-            | Self::TokenLeaked { to, .. } => to,
+            | Self::TokenLeaked { to, .. }
+            | Self::TokenExposed { to, .. } => to,
         }
     }
 }

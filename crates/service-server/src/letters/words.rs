@@ -88,6 +88,20 @@ struct TokenLeaked<'a> {
 }
 
 #[derive(Template)]
+#[template(path = "mail/token_exposed.txt")]
+struct TokenExposedText<'a>(&'a TokenExposed<'a>);
+
+#[derive(Template)]
+#[template(path = "mail/token_exposed.html")]
+struct TokenExposedHtml<'a>(&'a TokenExposed<'a>);
+
+struct TokenExposed<'a> {
+    what: &'a str,
+    sent_at: String,
+    base_url: &'a str,
+}
+
+#[derive(Template)]
 #[template(path = "mail/invitation.txt")]
 struct InvitationText<'a>(&'a Invitation<'a>);
 
@@ -146,6 +160,11 @@ impl Letter {
                 let says = TokenLeaked { what, ended_at: moment(*ended_at), base_url };
                 let (text, html) = (TokenLeakedText(&says).render()?, TokenLeakedHtml(&says).render()?);
                 Ok(Written { subject: "A token of yours leaked, and was ended", text, html })
+            }
+            Self::TokenExposed { what, sent_at, .. } => {
+                let says = TokenExposed { what, sent_at: moment(*sent_at), base_url };
+                let (text, html) = (TokenExposedText(&says).render()?, TokenExposedHtml(&says).render()?);
+                Ok(Written { subject: "A token of yours was sent as content", text, html })
             }
         }
     }

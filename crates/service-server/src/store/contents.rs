@@ -158,22 +158,9 @@ pub async fn update(
     row.map(|row| from_row(&row, kind)).transpose()
 }
 
-/// Deletes a content that is at this version, if one is given.
-pub async fn delete(
-    db: &Connection,
-    space: SpaceKey,
-    kind: Kind,
-    id: Uuid,
-    version: Option<i64>,
-) -> Result<bool, Error> {
-    let deleted = db
-        .execute(
-            r"delete from contents
-               where space_id = $1 and kind = $2 and id = $3 and ($4::bigint is null or version = $4)",
-            &[&space.id, &kind.prefix(), &id, &version],
-        )
-        .await?;
-    Ok(deleted == 1)
+pub async fn delete(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Result<bool, Error> {
+    let sql = r"delete from contents where space_id = $1 and kind = $2 and id = $3";
+    Ok(db.execute(sql, &[&space.id, &kind.prefix(), &id]).await? == 1)
 }
 
 /// Where and what to search for.

@@ -43,12 +43,19 @@ pub async fn replace(db: &Connection, new: &New<'_>) -> Result<(), Error> {
     .map(drop)
 }
 
-pub async fn list(db: &Connection, workspace_id: WorkspaceId, now: Timestamp) -> Result<Vec<Invitation>, Error> {
+/// Up to `limit` of those that wait, behind `after`.
+pub async fn list(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    now: Timestamp,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<Invitation>, Error> {
     let rows = db
         .query(
             r"select id, address, role, created_at, expires_at from invitations
-               where workspace_id = $1 and expires_at > $2 order by id limit 500",
-            &[&workspace_id.uuid(), &now],
+               where workspace_id = $1 and expires_at > $2 and id > $3 order by id limit $4",
+            &[&workspace_id.uuid(), &now, &after.unwrap_or_default(), &limit],
         )
         .await?;
     rows.iter().map(from_row).collect()

@@ -68,29 +68,42 @@ pub async fn join(
     Ok(joined == 1)
 }
 
-/// Who is in a workspace, or one of them.
+/// Up to `limit` of those who are in a workspace, behind `after`.
 pub async fn list_members(
     db: &Connection,
     workspace_id: WorkspaceId,
-    only: Option<UserId>,
+    after: Option<Uuid>,
+    limit: i64,
 ) -> Result<Vec<Member>, Error> {
     let rows = db
         .query(
             r"select m.user_id, u.email, m.role, m.created_at from memberships m join users u on u.id = m.user_id
-               where m.workspace_id = $1 and m.ended_at is null and ($2::uuid is null or m.user_id = $2)
-               order by m.created_at, m.user_id limit 1000",
-            &[&workspace_id.uuid(), &only.map(UserId::uuid)],
+               where m.workspace_id = $1 and m.ended_at is null and m.user_id > $2
+               order by m.user_id limit $3",
+            &[&workspace_id.uuid(), &after.unwrap_or_default(), &limit],
         )
         .await?;
-    let member = |row: &Row| {
-        Ok(Member {
-            user_id: row.try_get::<_, Uuid>("user_id")?.into(),
-            email: row.try_get("email")?,
-            role: role_from_text(row.try_get("role")?)?,
-            joined_at: row.try_get("created_at")?,
-        })
-    };
-    rows.iter().map(member).collect()
+    rows.iter().map(from_row).collect()
+}
+
+pub async fn find_member(db: &Connection, workspace_id: WorkspaceId, user_id: UserId) -> Result<Option<Member>, Error> {
+    let row = db
+        .query_opt(
+            r"select m.user_id, u.email, m.role, m.created_at from memberships m join users u on u.id = m.user_id
+               where m.workspace_id = $1 and m.ended_at is null and m.user_id = $2",
+            &[&workspace_id.uuid(), &user_id.uuid()],
+        )
+        .await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+fn from_row(row: &Row) -> Result<Member, Error> {
+    Ok(Member {
+        user_id: row.try_get::<_, Uuid>("user_id")?.into(),
+        email: row.try_get("email")?,
+        role: role_from_text(row.try_get("role")?)?,
+        joined_at: row.try_get("created_at")?,
+    })
 }
 
 pub async fn update_role(
@@ -125,6 +138,13 @@ pub async fn mark_ended(
         )
         .await?;
     Ok(changed == 1)
+}
+
+/// Whether a membership has ended. Writes it as it is: what is confirmed of that is confirmed of its end.
+pub async fn touch_ended(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<bool, Error> {
+    let sql = r"update memberships set ended_at = ended_at
+                 where user_id = $1 and workspace_id = $2 and ended_at is not null";
+    Ok(db.execute(sql, &[&user_id.uuid(), &workspace_id.uuid()]).await? == 1)
 }
 
 /// Ends every membership of a workspace.

@@ -13,6 +13,7 @@ pub mod client_assertions;
 pub mod clients;
 pub mod consents;
 pub mod contents;
+pub mod deletions;
 pub mod emails;
 pub mod grants;
 pub mod idempotency_keys;

@@ -20,6 +20,23 @@ pub async fn mark_deleted(db: &Connection, id: WorkspaceId, now: Timestamp) -> R
     Ok(changed == 1)
 }
 
+/// Whether it was deleted while this user was one of its owners.
+pub async fn was_deleted_under(db: &Connection, id: WorkspaceId, user_id: UserId) -> Result<bool, Error> {
+    let row = db
+        .query_opt(
+            r"select from workspaces w join memberships m on m.workspace_id = w.id
+               where w.id = $1 and m.user_id = $2 and m.role = 'owner' and m.ended_at = w.deleted_at",
+            &[&id.uuid(), &user_id.uuid()],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Writes without changing anything: what is confirmed of it is confirmed of what was written before.
+pub async fn touch(db: &Connection, id: WorkspaceId) -> Result<(), Error> {
+    db.execute(r"update workspaces set deleted_at = deleted_at where id = $1", &[&id.uuid()]).await.map(drop)
+}
+
 pub async fn insert(db: &Connection, id: WorkspaceId, name: &str, now: Timestamp) -> Result<(), Error> {
     db.execute(r"insert into workspaces (id, name, created_at) values ($1, $2, $3)", &[&id.uuid(), &name, &now])
         .await

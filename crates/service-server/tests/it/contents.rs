@@ -8,9 +8,10 @@ use service_testkit::{
     answer::Answer,
     server::{SignedIn, TestServer, with_server},
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Each kind with its path and what makes one.
-fn kinds() -> [(Kind, &'static str, Value); 5] {
+pub(crate) fn kinds() -> [(Kind, &'static str, Value); 5] {
     [
         (Kind::Project, "/v1/projects", json!({ "name": "Website", "description": "All of it" })),
         (Kind::Pack, "/v1/packs", json!({ "name": "Tides", "type": "context", "text": "High at noon." })),
@@ -192,6 +193,91 @@ fn content_moves_where_its_scope_says() -> Result<()> {
         assert_eq!((moved.field("scope"), moved.field("name")), ("personal", "B"));
         assert_eq!(send(server, "GET", &format!("/v1/projects/{id}"), &ann, None).await?.status, 200);
         assert_eq!(send(server, "GET", &format!("/v1/projects/{id}{space}"), &ann, None).await?.status, 404);
+        // And back, and the same again: a move finds what it is to move, or has moved.
+        for scope in ["workspace", "workspace", "personal", "personal"] {
+            let path = format!("/v1/projects/{id}{space}");
+            let moved = send(server, "PATCH", &path, &ann, Some(&json!({ "scope": scope }))).await?;
+            assert_eq!((moved.status.as_u16(), moved.field("scope")), (200, scope), "{}", moved.text);
+            let shared = send(server, "GET", &path, &ann, None).await?;
+            assert_eq!(shared.status == 200, scope == "workspace");
+        }
+        // Without a word about where it is to live, only what is in the space is there to be changed.
+        let path = format!("/v1/projects/{id}{space}");
+        assert_eq!(send(server, "PATCH", &path, &ann, Some(&json!({ "name": "C" }))).await?.status, 404);
+        // What is bound to the workspace does not reach into personal space.
+        let (_, bound) =
+            crate::cli_tokens::make(server, &ann, &json!({ "scopes": ["read", "write"], "workspaceId": acme })).await?;
+        let request = server.door.request(Method::PATCH, &path).bearer_auth(&bound);
+        assert_eq!(server.door.send(request.json(&json!({ "scope": "workspace" }))).await?.status, 404);
+        Ok(())
+    })
+}
+
+#[test]
+fn deleting_again_succeeds_and_what_never_was_is_not_found() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) = (
+            server.sign_in("ann@acme.test", "read write").await?,
+            server.sign_in("bob@acme.test", "read write").await?,
+        );
+        let (id, _) = make(server, "/v1/projects", &ann, &json!({ "name": "A" })).await?;
+        let one = format!("/v1/projects/{id}");
+        let delete = async |path: &str, who: &SignedIn| {
+            let answer = send(server, "DELETE", path, who, None).await?;
+            anyhow::Ok((answer.status.as_u16(), answer.text.replace(answer.field("request_id"), "")))
+        };
+        let unknown = delete("/v1/projects/proj_00000000000000000000000000", &bob).await?;
+        assert_eq!(unknown.0, 404);
+        assert_eq!(delete(&one, &bob).await?, unknown, "a stranger learns that it is there");
+        for _ in 0..2 {
+            assert_eq!(delete(&one, &ann).await?.0, 204);
+        }
+        assert_eq!(delete(&one, &bob).await?, unknown, "a stranger learns that it was there");
+        assert_eq!(delete(&format!("/v1/packs/{}", id.replace("proj", "pack")), &ann).await?.0, 404);
+        server.advance(31 * 86_400);
+        service_server::housekeeping::clean_once(&server.app).await?;
+        assert_eq!(server.sql("select count(*) from deletions").await?.as_deref(), Some("0"));
+        Ok(())
+    })
+}
+
+/// The body comes in after the head was judged, as slowly as its sender likes.
+#[test]
+fn who_is_taken_out_while_the_body_comes_in_writes_nothing() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Member)]).await?;
+        for (method, path) in [
+            ("POST", "/v1/projects".to_owned()),
+            ("PATCH", {
+                let place = service_rules::space::Place::Workspace(acme);
+                format!("/v1/projects/{}", server.make_project(place, ann.user_id, "A").await?)
+            }),
+        ] {
+            server.sql("update memberships set role = 'member'").await?;
+            let body = r#"{"name":"Late"}"#;
+            let head = format!(
+                "{method} {path}?workspaceId={acme} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+                 content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\
+                 connection: close\r\n\r\n",
+                ann.access_token,
+                body.len()
+            );
+            let mut stream = tokio::net::TcpStream::connect(server.door.url.trim_start_matches("http://")).await?;
+            stream.write_all(head.as_bytes()).await?;
+            // The body is asked for when the head has been judged.
+            let mut go_on = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+            stream.read_exact(&mut go_on).await?;
+            server.sql("update memberships set role = 'viewer'").await?;
+            stream.write_all(body.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"forbidden\""), "{method}: {answer}");
+        }
+        assert_eq!(
+            server.sql("select count(*) from contents where fields->>'name' = 'Late'").await?.as_deref(),
+            Some("0")
+        );
         Ok(())
     })
 }

@@ -24,12 +24,17 @@ fn of_two_editors_the_second_is_told_and_nothing_is_lost() -> Result<()> {
         assert_eq!((second.status.as_u16(), second.error()), (412, "precondition_failed"));
         let now = send(server, "GET", &format!("/v1/projects/{id}"), &ann, None).await?;
         assert_eq!((now.field("name"), now.field("description"), now.header("etag")), ("First", "a", Some("\"2\"")));
-        for wrong in ["2", "\"x\"", "W/\"2\"", ""] {
+        for wrong in ["2", "\"2", "\"1\", 2", ""] {
             assert_eq!(patch(json!({ "name": "Third" }), wrong).await?.status, 400, "{wrong}");
         }
+        // Tags that were never given out, and weak ones, name no version.
+        for other in ["\"x\"", "W/\"2\"", "\"1\", \"3\""] {
+            assert_eq!(patch(json!({ "name": "Third" }), other).await?.status, 412, "{other}");
+        }
+        assert_eq!(patch(json!({ "name": "First" }), "\"1\", \"2\"").await?.status, 200);
         assert_eq!(patch(json!({ "name": "Third" }), "*").await?.status, 200);
         // Many at once, each changing what it read: all who succeed are there, and everybody else is told.
-        let tag = "\"3\"";
+        let tag = "\"4\"";
         let all = try_join_all((0..50).map(|number| patch(json!({ "description": format!("{number}") }), tag))).await?;
         assert_eq!(all.iter().filter(|answer| answer.status == 200).count(), 1);
         assert_eq!(all.iter().filter(|answer| answer.status == 412).count(), 49);
@@ -97,6 +102,49 @@ fn no_credential_is_kept_in_content() -> Result<()> {
         }
         assert_eq!(server.sql("select count(*) from contents").await?.as_deref(), Some("0"));
         Ok(())
+    })
+}
+
+#[test]
+fn the_owner_of_a_credential_that_works_is_told_where_it_was() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) = (
+            server.sign_in("ann@acme.test", "read write").await?,
+            server.sign_in("bob@acme.test", "read write").await?,
+        );
+        let (id, token) =
+            crate::cli_tokens::make(server, &ann, &json!({ "scopes": ["read"], "name": "deploy" })).await?;
+        server.mailbox.next_mail_to("ann@acme.test").await?;
+        let offer = async |secret: &str| {
+            let body = json!({ "name": "Notes", "inputs": { "env": secret } });
+            send(server, "POST", "/v1/cases", &bob, Some(&body)).await
+        };
+        // Somebody else has it: the owner is told, once for however many tries.
+        for _ in 0..3 {
+            assert_eq!(offer(&token).await?.error(), "credential_in_content");
+        }
+        let mail = server.mailbox.next_mail_to("ann@acme.test").await?;
+        assert!(mail.text.contains("the token deploy (") && !mail.text.contains(&token), "{}", mail.text);
+        for secret in [&ann.refresh_token, &ann.access_token] {
+            assert_eq!(offer(secret).await?.error(), "credential_in_content");
+        }
+        let mail = server.mailbox.next_mail_to("ann@acme.test").await?;
+        assert!(mail.text.contains("a session ("), "{}", mail.text);
+        let told = server.sql("select count(*) from audit_events where event = 'token.exposed'").await?;
+        assert_eq!(told.as_deref(), Some("2"), "one for the token and one for the session");
+        // A dead one is refused too, and nobody is told; nor about one that was never given out.
+        send(server, "DELETE", &format!("/v1/cli/tokens/{id}"), &ann, None).await?;
+        server.advance(7_200);
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        let body = json!({ "name": format!("Use {token}") });
+        assert_eq!(send(server, "POST", "/v1/projects", &bob, Some(&body)).await?.error(), "credential_in_content");
+        assert_eq!(server.sql("select count(*) from audit_events where event = 'token.exposed'").await?, told);
+        // And in a change.
+        let (id, _) = make(server, "/v1/projects", &bob, &json!({ "name": "A" })).await?;
+        let body = json!({ "description": bob.refresh_token });
+        let refused = send(server, "PATCH", &format!("/v1/projects/{id}"), &bob, Some(&body)).await?;
+        assert_eq!(refused.error(), "credential_in_content");
+        server.mailbox.next_mail_to("bob@acme.test").await.map(drop)
     })
 }
 

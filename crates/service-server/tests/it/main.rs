@@ -28,6 +28,7 @@ mod config;
 mod consent;
 mod contents;
 mod contents_safety;
+mod description;
 mod exchange_code;
 mod exchange_code_races;
 mod forge;

@@ -106,7 +106,7 @@ fn a_node_outlives_its_database_and_recovers_by_itself_ht_15() -> Result<()> {
         let cluster = Cluster::start()?;
         let database = fresh_database(&cluster).await?;
         let mut settings = server.settings.clone();
-        settings.set("database.url", &cluster.url(&database));
+        settings.set("database.url", &cluster.service_url(&database));
         let mut node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
         let door = node.door.clone();
         let ask = async |email| request_code(&door, &server.mailbox, &server.leaks, email).await;

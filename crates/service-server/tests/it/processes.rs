@@ -249,7 +249,7 @@ fn nothing_a_caller_sends_gets_into_a_log_for_people_lg_02() -> Result<()> {
 #[test]
 fn a_killed_node_has_lost_nothing_that_it_acknowledged() -> Result<()> {
     run(async |server| {
-        let url = server.cluster.url(&fresh_database(server.cluster).await?);
+        let url = server.cluster.service_url(&fresh_database(server.cluster).await?);
         let changes = [("database.url", url.as_str())];
         let mut first = node(server, &changes)?;
         let door = first.door.clone();

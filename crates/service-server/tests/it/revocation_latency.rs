@@ -148,7 +148,7 @@ fn what_is_ended_in_a_database_that_was_set_back_is_heard() -> Result<()> {
         let cluster = Cluster::start()?;
         let database = fresh_database(&cluster).await?;
         let mut settings = server.settings.clone();
-        settings.set("database.url", &cluster.url(&database));
+        settings.set("database.url", &cluster.service_url(&database));
         let node = Process::start(Path::new(SERVICED), &settings, &server.leaks)?;
         let ann = sign_in(server, &node, "ann@acme.test").await?;
         let copy = tempfile::tempdir()?;
@@ -195,7 +195,7 @@ fn a_node_cut_off_accepts_nothing_after_thirty_seconds_and_recovers_by_itself_br
     setup().run(async |server| {
         let proxy = FaultProxy::start(([127, 0, 0, 1], server.cluster.port()).into())?;
         let mut settings = server.settings.clone();
-        settings.set("database.url", &server.cluster.url_at(proxy.address.port(), &server.database));
+        settings.set("database.url", &server.cluster.service_url_at(proxy.address.port(), &server.database));
         let cut_off = Process::start(Path::new(SERVICED), &settings, &server.leaks)?;
         let (ann, bob) =
             (sign_in(server, &cut_off, "ann@acme.test").await?, sign_in(server, &cut_off, "bob@acme.test").await?);

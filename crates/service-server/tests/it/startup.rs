@@ -5,10 +5,10 @@ use std::{path::Path, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::try_join_all;
-use service_server::{app::App, clock::Clock, flows::audit_months, housekeeping};
+use service_server::{app::App, clock::Clock, flows::audit_months, housekeeping, serve::Server};
 use service_testkit::{
     process::{Process, command},
-    server::{Setup, TestServer, config, fresh_database, otp_exchange, request_code, signed_in},
+    server::{Setup, TestServer, config, fresh_database, otp_exchange, request_code, signed_in, with_server},
     settings::Settings,
 };
 use tokio::time::timeout;
@@ -66,6 +66,17 @@ async fn on_empty_database(server: &TestServer) -> Result<Settings> {
 
 fn run(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
     Setup::default().on_system_clock().run(test)
+}
+
+#[test]
+fn a_role_that_the_fences_do_not_hold_for_is_refused() -> Result<()> {
+    with_server(async |server| {
+        let mut settings = server.settings.clone();
+        settings.set("database.url", &server.cluster.url(&server.database));
+        let refused = Server::start(config(&settings)?, Clock::System).await.err().context("it starts")?;
+        assert!(refused.to_string().contains("row-level security does not hold"), "{refused:#}");
+        Ok(())
+    })
 }
 
 #[test]
@@ -130,7 +141,7 @@ fn a_migration_waits_for_one_that_takes_its_time() -> Result<()> {
 fn a_wrong_root_key_is_noticed_before_it_does_harm() -> Result<()> {
     run(async |server| {
         let mut settings = server.settings.clone();
-        settings.set("database.url", &server.cluster.url(&fresh_database(server.cluster).await?));
+        settings.set("database.url", &server.cluster.service_url(&fresh_database(server.cluster).await?));
         check_starts(server, &settings)?;
         let client = connect(settings.get("database.url").context("no database")?).await?;
         // Old enough that whoever starts next lets a new key follow.
@@ -198,7 +209,7 @@ fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
             ))
             .await?;
         let mut settings = server.settings.clone();
-        let url = server.cluster.url(&server.database).replace("service@", &format!("{role}@"));
+        let url = server.cluster.service_url(&server.database).replace("serviced@", &format!("{role}@"));
         settings.set("database.url", &url);
         let node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
         let (otp_id, code) = request_code(&node.door, &server.mailbox, &server.leaks, "ann@acme.test").await?;

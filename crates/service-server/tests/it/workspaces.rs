@@ -63,7 +63,14 @@ fn a_workspace_is_made_named_read_and_deleted() -> Result<()> {
             assert_eq!((refused.status.as_u16(), refused.error()), (422, "validation_failed"), "{wrong}");
         }
         send(server, "POST", &format!("/v1/projects?workspaceId={id}"), &ann, Some(&json!({ "name": "A" }))).await?;
-        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        for _ in 0..2 {
+            assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
+        }
+        assert_eq!(send(server, "DELETE", &path, &bob, None).await?.status, 404);
+        assert_eq!(
+            server.sql("select count(*) from audit_events where event = 'workspace.deleted'").await?.as_deref(),
+            Some("1")
+        );
         assert_eq!(send(server, "GET", &path, &ann, None).await?.status, 404);
         assert_eq!(send(server, "GET", &format!("/v1/projects?workspaceId={id}"), &ann, None).await?.status, 404);
         Ok(())
@@ -109,6 +116,8 @@ fn an_invitation_ends_when_it_is_taken_back_or_too_old() -> Result<()> {
         for _ in 0..2 {
             assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204);
         }
+        let never = format!("/v1/workspaces/{id}/invitations/inv_00000000000000000000000000");
+        assert_eq!(send(server, "DELETE", &never, &ann, None).await?.status, 404);
         server.sign_in("bob@acme.test", "read").await?;
         invite(server, &ann, &id, "eve@acme.test", "member").await?;
         server.mailbox.next_mail_to("eve@acme.test").await?;
@@ -116,6 +125,50 @@ fn an_invitation_ends_when_it_is_taken_back_or_too_old() -> Result<()> {
         server.sign_in("eve@acme.test", "read").await?;
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         assert_eq!(members(server, &ann, &id).await?.len(), 1, "somebody came in too late");
+        Ok(())
+    })
+}
+
+#[test]
+fn members_and_invitations_come_page_by_page_and_leaving_twice_is_leaving() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        for name in ["bob", "cyd", "dee"] {
+            invite(server, &ann, &id, &format!("{name}@acme.test"), "member").await?;
+        }
+        let pages = async |list: &str| {
+            let (mut seen, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let path = format!("/v1/workspaces/{id}/{list}?limit=2{cursor}");
+                let page = send(server, "GET", &path, &ann, None).await?;
+                let data = page.body["data"].as_array().with_context(|| page.text.clone())?;
+                ensure!(data.len() <= 2, "{}", page.text);
+                seen.extend(data.iter().map(|one| one["email"].as_str().unwrap_or_default().to_owned()));
+                let Some(next) = page.body["nextCursor"].as_str() else { break };
+                cursor = format!("&cursor={next}");
+            }
+            seen.sort();
+            Ok(seen)
+        };
+        assert_eq!(pages("invitations").await?, ["bob@acme.test", "cyd@acme.test", "dee@acme.test"]);
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        for name in ["cyd@acme.test", "dee@acme.test"] {
+            server.mailbox.next_mail_to(name).await?;
+            server.sign_in(name, "read").await?;
+        }
+        assert_eq!(pages("members").await?.len(), 4);
+        let foreign = format!("/v1/workspaces/{id}/members?cursor=AQGigwPkAHaTnM8wWWCDaLIufSwDqVB64mXs9bU1aIWl");
+        assert_eq!(send(server, "GET", &foreign, &ann, None).await?.status, 400);
+        let path = format!("/v1/workspaces/{id}/members/{}", bob.user_id);
+        for who in [&bob, &bob, &ann] {
+            assert_eq!(send(server, "DELETE", &path, who, None).await?.status, 204);
+        }
+        let eve = server.sign_in("eve@acme.test", "read write").await?;
+        let never = format!("/v1/workspaces/{id}/members/{}", eve.user_id);
+        assert_eq!(send(server, "DELETE", &never, &ann, None).await?.status, 404);
+        assert_eq!(send(server, "DELETE", &never, &eve, None).await?.status, 404);
         Ok(())
     })
 }
@@ -164,7 +217,7 @@ fn who_is_taken_out_is_out_of_everything_there_at_once() -> Result<()> {
             ensure!(began.elapsed() < Duration::from_secs(1), "a token for the workspace lives on");
         }
         assert_eq!(send(server, "GET", &format!("/v1/workspaces/{id}"), &bob, None).await?.status, 404);
-        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 404);
+        assert_eq!(send(server, "DELETE", &path, &ann, None).await?.status, 204, "again");
         // Whoever was out can be asked in again.
         invite(server, &ann, &id, "bob@acme.test", "member").await?;
         server.mailbox.next_mail_to("bob@acme.test").await?;

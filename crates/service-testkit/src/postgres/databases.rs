@@ -5,9 +5,19 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result, ensure};
 use tokio_postgres::{Client, NoTls};
 
-use super::Cluster;
+use super::{Cluster, SERVICE};
 
 const TEMPLATE: &str = "migrated_template";
+
+/// Of two who make it at once, the second finds it there.
+const MAKE_ROLE: &str = "
+    select pg_advisory_lock(1);
+    do $$ begin
+        if not exists (select from pg_roles where rolname = 'serviced') then
+            create role serviced login nosuperuser nobypassrls;
+        end if;
+    end $$;
+    select pg_advisory_unlock(1)";
 
 /// Every table that is not PostgreSQL's own, with its columns of bytes.
 const TABLES: &str = "
@@ -21,24 +31,25 @@ const TABLES: &str = "
      order by 1";
 
 impl Cluster {
-    /// Returns the URL of the new database.
+    /// Returns the URL of the new database, for the service, which owns it.
     pub async fn create_database(&self, name: &str, template: Option<&str>) -> Result<String> {
         // PostgreSQL would shorten a longer name and then confuse two databases.
         ensure!(name.len() <= 63, "the database name {name} has more than 63 bytes");
         let source = template.map_or_else(String::new, |template| format!(" template {}", quoted(template)));
         let client = connect(&self.url("postgres")).await?;
+        client.batch_execute(MAKE_ROLE).await.context("cannot create the service's role")?;
         client
-            .batch_execute(&format!("create database {}{source}", quoted(name)))
+            .batch_execute(&format!("create database {} owner {SERVICE}{source}", quoted(name)))
             .await
             .with_context(|| format!("cannot create the database {name}"))?;
-        Ok(self.url(name))
+        Ok(self.service_url(name))
     }
 
     /// Returns the URL of the database, which is made when it does not exist yet.
     pub async fn ensure_database(&self, name: &str) -> Result<String> {
         let client = connect(&self.url("postgres")).await?;
         let found = client.query_opt("select from pg_database where datname = $1", &[&name]).await?;
-        if found.is_some() { Ok(self.url(name)) } else { self.create_database(name, None).await }
+        if found.is_some() { Ok(self.service_url(name)) } else { self.create_database(name, None).await }
     }
 
     /// The name of the cluster's template, for [`Cluster::create_database`]. The first call makes it with `migrate`,

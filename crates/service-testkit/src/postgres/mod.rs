@@ -60,15 +60,22 @@ impl Cluster {
         started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
 
+    /// For a superuser: what a test does behind the service's back.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        self.url_at(self.port, database)
+        format!("postgres://service@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// For the service, whose role owns its databases and nothing else: the database's own fences hold for it.
+    #[must_use]
+    pub fn service_url(&self, database: &str) -> String {
+        self.service_url_at(self.port, database)
     }
 
     /// The same through something that listens elsewhere.
     #[must_use]
-    pub fn url_at(&self, port: u16, database: &str) -> String {
-        format!("postgres://service@127.0.0.1:{port}/{database}")
+    pub fn service_url_at(&self, port: u16, database: &str) -> String {
+        format!("postgres://{SERVICE}@127.0.0.1:{port}/{database}")
     }
 
     #[must_use]
@@ -153,6 +160,9 @@ impl Cluster {
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The role that servers connect as.
+const SERVICE: &str = "serviced";
 
 const SETTINGS: [&str; 8] = [
     "listen_addresses=127.0.0.1",

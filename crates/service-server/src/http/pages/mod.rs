@@ -3,6 +3,7 @@
 pub mod account;
 pub mod authorize;
 pub mod consent;
+pub mod manual;
 pub mod problem;
 pub mod sign_in;
 mod visitor;
@@ -25,12 +26,16 @@ const STYLE: &str = include_str!("../../../assets/style.css");
 pub const STYLESHEET: &str = "/assets/style.css";
 
 pub async fn stylesheet() -> impl IntoResponse {
+    style(STYLE)
+}
+
+fn style(text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, "text/css; charset=utf-8"),
         (header::CACHE_CONTROL, "public, max-age=3600"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ];
-    (headers, STYLE)
+    (headers, text)
 }
 
 /// A page. Its forms lead to us, and through us to `leads_to` if that is where the answer of a client goes.

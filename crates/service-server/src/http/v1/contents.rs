@@ -16,7 +16,7 @@ use service_api::{
 use crate::{
     app::App,
     flows::{
-        contents::{self, Here},
+        contents::{self, Here, Meant},
         search_packs,
     },
     http::{
@@ -29,9 +29,9 @@ use crate::{
     },
 };
 
-fn here<S>(space: &Space<S>) -> Here {
+fn here<S>(space: &Space<S>) -> Here<'_> {
     let credential = space.caller.credential();
-    Here { user_id: credential.user_id, place: space.entered.place, reach: credential.reach }
+    Here { asker: &space.asker, user_id: credential.user_id, place: space.entered.place, reach: credential.reach }
 }
 
 /// A content, with the version that an `If-Match` can name.
@@ -43,16 +43,22 @@ fn shown(status: StatusCode, content: Content, version: i64) -> Response {
     response
 }
 
-/// The version that a change is meant for; `None`: whichever there is.
-fn if_match(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
+/// The versions that a change is meant for (RFC 9110 section 13.1.1): of tags that are not ours, or weak, none is.
+fn if_match(headers: &HeaderMap) -> Result<Meant, ApiError> {
     let mut values = headers.get_all(header::IF_MATCH).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let text = value.to_str().ok().filter(|_| values.next().is_none());
-    let version = |text: &str| match text {
-        "*" => Some(None),
-        text => text.strip_prefix('"')?.strip_suffix('"')?.parse().ok().map(Some),
-    };
-    text.and_then(version).ok_or_else(|| Unreadable::Body("If-Match is not the ETag of a content.".into()).into())
+    let Some(value) = values.next() else { return Ok(Meant::Whichever) };
+    let unreadable = || Unreadable::Body("If-Match is not an ETag that this content was read with.".into());
+    let text = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(unreadable)?;
+    if text.trim() == "*" {
+        return Ok(Meant::Whichever);
+    }
+    let mut versions = Vec::new();
+    for tag in text.split(',').map(str::trim) {
+        let (weak, tag) = tag.strip_prefix("W/").map_or((false, tag), |tag| (true, tag));
+        let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).filter(|tag| !tag.contains('"'));
+        versions.extend(quoted.ok_or_else(unreadable)?.parse::<i64>().ok().filter(|_| !weak));
+    }
+    Ok(Meant::OneOf(versions))
 }
 
 pub async fn list<K: OfKind>(State(app): State<App>, space: Space<Read<K>>) -> Result<Json<Page<Content>>, ApiError> {
@@ -95,8 +101,8 @@ pub async fn update<K: OfKind>(
     headers: HeaderMap,
     Body(sent): Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
-    let version = if_match(&headers)?;
-    let stored = contents::update(&app, here(&space), K::KIND, (&id, version), &sent).await?;
+    let meant = if_match(&headers)?;
+    let stored = contents::update(&app, here(&space), K::KIND, (&id, &meant), &sent).await?;
     Ok(shown(StatusCode::OK, stored.content, stored.version))
 }
 
@@ -106,7 +112,7 @@ pub async fn delete<K: OfKind>(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let version = if_match(&headers)?;
-    contents::delete(&app, here(&space), K::KIND, &id, version).await?;
+    let meant = if_match(&headers)?;
+    contents::delete(&app, here(&space), K::KIND, &id, &meant).await?;
     Ok(StatusCode::NO_CONTENT)
 }

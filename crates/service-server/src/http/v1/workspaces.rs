@@ -86,9 +86,10 @@ pub async fn members(
     Extension(asker): Extension<Asker>,
     caller: Caller<Read<Workspaces>>,
     PathId(id): PathId,
-    _: Query,
+    query: Query,
 ) -> Result<Json<Page<Member>>, ApiError> {
-    Ok(Json(workspaces::members(&app, &asking(&caller, &asker), &id).await?))
+    let page = (paging::limit(&query)?, query.get("cursor"));
+    Ok(Json(workspaces::members(&app, &asking(&caller, &asker), &id, page).await?))
 }
 
 pub async fn change_role(
@@ -117,9 +118,10 @@ pub async fn list_invitations(
     Extension(asker): Extension<Asker>,
     caller: Caller<Read<Workspaces>>,
     PathId(id): PathId,
-    _: Query,
+    query: Query,
 ) -> Result<Json<Page<Invitation>>, ApiError> {
-    Ok(Json(invitations::list(&app, &asking(&caller, &asker), &id).await?))
+    let page = (paging::limit(&query)?, query.get("cursor"));
+    Ok(Json(invitations::list(&app, &asking(&caller, &asker), &id, page).await?))
 }
 
 pub async fn invite(

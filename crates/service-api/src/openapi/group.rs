@@ -1,0 +1,67 @@
+//! What endpoints are told together as.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    SignIn,
+    Oauth,
+    Discovery,
+    Whoami,
+    Workspaces,
+    Content,
+    Sessions,
+    CliTokens,
+    McpPair,
+    Audit,
+    Leaks,
+}
+
+impl Group {
+    pub const ALL: [Self; 11] = [
+        Self::SignIn,
+        Self::Oauth,
+        Self::Discovery,
+        Self::Whoami,
+        Self::Workspaces,
+        Self::Content,
+        Self::Sessions,
+        Self::CliTokens,
+        Self::McpPair,
+        Self::Audit,
+        Self::Leaks,
+    ];
+
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::SignIn => "Signing in",
+            Self::Oauth => "OAuth",
+            Self::Discovery => "Discovery",
+            Self::Whoami => "Who and where",
+            Self::Workspaces => "Workspaces",
+            Self::Content => "Content",
+            Self::Sessions => "Sessions",
+            Self::CliTokens => "Tokens for automation",
+            Self::McpPair => "The MCP pair",
+            Self::Audit => "Audit events",
+            Self::Leaks => "Leaked tokens",
+        }
+    }
+
+    /// What there is to know beside the endpoints themselves.
+    #[must_use]
+    pub const fn prose(self) -> &'static str {
+        match self {
+            Self::SignIn => include_str!("../../manual/sign_in.md"),
+            Self::Oauth => include_str!("../../manual/oauth.md"),
+            Self::Discovery => include_str!("../../manual/discovery.md"),
+            Self::Whoami => include_str!("../../manual/whoami.md"),
+            Self::Workspaces => include_str!("../../manual/workspaces.md"),
+            Self::Content => include_str!("../../manual/content.md"),
+            Self::Sessions => include_str!("../../manual/sessions.md"),
+            Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
+            Self::McpPair => include_str!("../../manual/mcp_pair.md"),
+            Self::Audit => include_str!("../../manual/audit.md"),
+            Self::Leaks => include_str!("../../manual/leaks.md"),
+        }
+    }
+}
