@@ -53,6 +53,8 @@ pub async fn tour(
     let local = make_client(server, "Terminal Notes", "http://127.0.0.1/callback").await?;
     browser.go(&authorize_url(server, "nobody", "https://planner.example/callback", "read")).await?;
     look("problem", browser).await?;
+    browser.go(&format!("{url}/docs")).await?;
+    look("manual", browser).await?;
     browser.go(&authorize_url(server, &local, "http://127.0.0.1:7777/callback", "read write")).await?;
     look("sign-in", browser).await?;
     browser.run("document.querySelector('form').noValidate = true").await?;
