@@ -38,7 +38,9 @@ pub(crate) fn run() -> Result<()> {
     step("A short benchmark", "cargo xtask bench --quick --debug")?;
     step("Clients of others", "cargo xtask clients")?;
     test(&["--workspace"])?;
-    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])
+    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])?;
+    test(&["--package", "service-cli", "--test", "browser"])?;
+    step("Manual pages", "cargo xtask man")
 }
 
 fn step(name: &str, command: &str) -> Result<()> {
