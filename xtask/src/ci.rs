@@ -39,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
     step("Clients of others", "cargo xtask clients")?;
     test(&["--workspace"])?;
     test(&["--package", "service-server", "--test", "browser", "--test", "clients"])?;
-    test(&["--package", "service-cli", "--test", "browser"])?;
+    test(&["--package", "service-cli", "--test", "browser", "--test", "keyring"])?;
     step("Manual pages", "cargo xtask man")
 }
 
