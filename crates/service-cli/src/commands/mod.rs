@@ -36,6 +36,8 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failu
     let is_login = matches!(command, Command::Login(_));
     let result = runtime.block_on(async {
         tokio::select! {
+            // First the command: what it reads from a pipe before it waits for anything is stopped by the system.
+            biased;
             result = dispatch(context, command) => Some(result),
             _ = tokio::signal::ctrl_c() => None,
         }

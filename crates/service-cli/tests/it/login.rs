@@ -149,6 +149,18 @@ fn somebody_who_is_signed_in_is_asked_and_the_old_session_ends_after_the_new_one
 fn a_token_in_the_environment_shadows_the_sign_in_and_does_not_block_it() -> Result<()> {
     run(async |server, machine| {
         let (token, _) = make_token(server, "bot@acme.test", &json!({})).await?;
+        let own = Machine::new(&machine.url, &machine.leaks)?;
+        let arguments = format!("login --email {EMAIL} --method code --store file");
+        let mut pty = Pty::start(&own, &arguments, &[("SERVICE_TOKEN", &token)])?;
+        let first = "SERVICE_TOKEN is set, so commands keep using it. This sign-in is saved for when it is unset.";
+        pty.expect(first).await?;
+        pty.expect("Code: ").await?;
+        let code = mailed_code(server).await?;
+        pty.line(&code).await?;
+        pty.expect("Still using SERVICE_TOKEN. To use this sign-in: unset SERVICE_TOKEN").await?;
+        assert_eq!(pty.end().await?.1, Some(0));
+        own.learn();
+        server.advance(61);
         let arguments = format!("login --email {EMAIL} --method code --store file --json > out.json");
         let mut pty = Pty::start(machine, &arguments, &[("SERVICE_TOKEN", &token)])?;
         pty.expect("Code: ").await?;

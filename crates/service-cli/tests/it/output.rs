@@ -1,6 +1,10 @@
 //! What is printed where: colours, pipes, help and completions.
 
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Result, ensure};
 
@@ -97,4 +101,26 @@ exit 0";
         ensure!(shown.contains("--   service      Could not reach <host>: nothing listens there."), "{shown}");
         Ok(())
     })
+}
+
+#[test]
+fn the_page_about_the_command_names_what_there_is() -> Result<()> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(top.join("../../docs/cli.md"))?;
+    let (variables, _) = offline(&["help", "environment"])?;
+    for name in variables.lines().filter_map(|line| line.split("   ").next()).flat_map(|names| names.split(", ")) {
+        ensure!(page.contains(&format!("`{}`", name.trim())), "{name} is not on the page");
+    }
+    let codes = fs::read_to_string(top.join("src/failure.rs"))?;
+    let codes: Vec<_> = codes.lines().filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\",")).collect();
+    ensure!(codes.len() > 20, "only {} codes were found", codes.len());
+    for code in codes {
+        ensure!(page.contains(&format!("`{code}`")), "{code} is not on the page");
+    }
+    let (help, _) = offline(&["--help"])?;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for command in commands.filter_map(|line| line.split_whitespace().next()) {
+        ensure!(page.contains(&format!("`{command}")), "{command} is not on the page");
+    }
+    Ok(())
 }

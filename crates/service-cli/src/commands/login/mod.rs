@@ -10,6 +10,7 @@ mod browser;
 mod code;
 mod loopback;
 mod opener;
+mod options;
 mod page;
 mod pkce;
 mod place;
@@ -117,21 +118,19 @@ impl Attempt<'_> {
         browser::sign_in(self, login_method(ways) == Method::Browser).await
     }
 
-    /// Asks how the address signs in. Ways that are not known here are passed over.
+    /// Asks how the address signs in.
     async fn discover(&mut self, email: &str, ways: &mut Ways) -> Result<(), Failure> {
         let options = self.context.waiting(self.client.login_options(email)).await;
         let options = options.map_err(|error| explain::refused_at(self.origin, &error))?;
-        let of_type = |wanted: &str| options.iter().find(|option| option["type"] == wanted);
-        ways.code = of_type("otp").is_some();
-        let Some(sso) = of_type("sso") else { return Ok(()) };
-        ways.sso = sso["required"].as_bool().unwrap_or(!ways.code);
-        let own = sso["authorizeUrl"].as_str().filter(|url| url.starts_with(&format!("{}/", self.origin)));
-        if let (Some(url), true) = (own, ways.sso || ways.browser) {
-            url.clone_into(&mut self.authorize_url);
-            let domain = email.rsplit('@').next().unwrap_or_default();
-            let name = clean(sso["displayName"].as_str().unwrap_or("its organisation"));
+        let found = options::read(&options, self.origin);
+        ways.code = found.code;
+        let Some(sso) = found.sso else { return Ok(()) };
+        ways.sso = sso.required;
+        if sso.required || ways.browser {
             let needs = if ways.browser { "." } else { ", which needs a browser." };
-            self.context.output.note(&format!("{} signs in with {name}{needs}", clean(domain)));
+            let domain = clean(email.rsplit('@').next().unwrap_or_default());
+            self.context.output.note(&format!("{domain} signs in with {}{needs}", sso.name));
+            self.authorize_url = sso.authorize_url.unwrap_or_else(|| self.authorize_url.clone());
         }
         Ok(())
     }
