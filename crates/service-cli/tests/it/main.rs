@@ -13,6 +13,7 @@ mod pty;
 mod refresh;
 mod spec;
 mod startup;
+mod tls;
 mod token;
 mod whoami;
 mod workspace;
