@@ -39,7 +39,9 @@ pub(crate) fn run() -> Result<()> {
     step("Clients of others", "cargo xtask clients")?;
     step("The description against the service", "cargo xtask schemathesis --examples 20")?;
     test(&["--workspace"])?;
-    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])
+    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])?;
+    test(&["--package", "service-cli", "--test", "browser", "--test", "keyring"])?;
+    step("Manual pages", "cargo xtask man")
 }
 
 fn step(name: &str, command: &str) -> Result<()> {

@@ -1,10 +1,13 @@
-//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | schemathesis | screenshots | faults`.
+//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | schemathesis | screenshots | faults |
+//! man | cli-kills`.
 
 mod bench;
 mod ci;
+mod cli_kills;
 mod clients;
 mod dev;
 mod faults;
+mod man;
 mod map;
 mod schemathesis;
 mod screenshots;
@@ -39,6 +42,10 @@ enum Command {
     Screenshots,
     /// Kill nodes between commit and answer, by the hundred or the thousand
     Faults(faults::Options),
+    /// Write the manual pages of the command `service`
+    Man(man::Options),
+    /// Kill the command `service` while it renews its sign-in, by the thousand
+    CliKills(cli_kills::Options),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +58,8 @@ fn main() -> ExitCode {
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
+        Command::Man(options) => man::run(&options),
+        Command::CliKills(options) => cli_kills::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,14 @@
+//! `service completion`: a script that lets a shell complete commands. It asks nobody and reads nothing.
+
+use std::process::ExitCode;
+
+use clap_complete::Shell;
+
+use crate::{command, output};
+
+pub(super) fn run(shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "service", &mut script);
+    output::out(String::from_utf8_lossy(&script).trim_end());
+    ExitCode::SUCCESS
+}

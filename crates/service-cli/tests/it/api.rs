@@ -1,0 +1,40 @@
+//! `service api`: any request, with the same credential, and the exit code any other command would have had.
+
+use std::process::Stdio;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::{machine::run, token::settled};
+
+#[test]
+fn any_request_can_be_sent_and_its_answer_is_printed_as_it_came() -> Result<()> {
+    run(async |server, machine| {
+        settled(server, machine).await?;
+        let ran = machine.run(&["api", "get", "/v1/whoami", "--jq", ".user.email"]).await?;
+        assert_eq!((ran.stdout.as_str(), ran.code), ("ana@acme.test\n", Some(0)));
+        let ran = machine.run(&["api", "GET", "/v1/projects/proj_nope"]).await?;
+        let body: Value = serde_json::from_str(&ran.stdout)?;
+        assert_eq!((body["error"].as_str(), ran.code), (Some("not_found"), Some(6)));
+        let mut child = tokio::process::Command::from(machine.command())
+            .args(["api", "POST", "/v1/projects", "--input", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        if let Some(mut input) = child.stdin.take() {
+            input.write_all(br#"{"name":"Garden","scope":"personal"}"#).await?;
+        }
+        let output = child.wait_with_output().await?;
+        ensure!(output.status.success());
+        let made: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!(made["name"], "Garden");
+        assert_eq!(machine.run(&["api", "POST", "/v1/projects", "--input", "/nowhere"]).await?.code, Some(2));
+        let renewed = {
+            server.advance(1000);
+            machine.run(&["api", "GET", "/v1/whoami"]).await?
+        };
+        assert_eq!(renewed.code, Some(0), "{renewed:?}");
+        Ok(())
+    })
+}

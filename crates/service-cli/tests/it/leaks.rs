@@ -1,0 +1,93 @@
+//! No command shows a secret: not on its screen, not to those who list processes, not with everything told.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    machine::{EMAIL, run},
+    token::settled,
+    whoami::make_token,
+};
+
+#[test]
+fn nothing_but_making_a_token_prints_a_secret() -> Result<()> {
+    run(async |server, machine| {
+        let acme = settled(server, machine).await?;
+        server.advance(61);
+        let (token, _) = make_token(server, EMAIL, &json!({})).await?;
+        let commands: [&[&str]; 14] = [
+            &["whoami"],
+            &["token", "list"],
+            &["token", "list", "--status", "all"],
+            &["workspace", "list"],
+            &["workspace", "show"],
+            &["workspace", "use", &acme],
+            &["project", "list"],
+            &["pack", "search", "words"],
+            &["session", "list"],
+            &["api", "GET", "/v1/whoami"],
+            &["api", "GET", "/v1/nothing"],
+            &["doctor"],
+            &["whoami", "--workspace-id", "wsp_nope"],
+            &["login"],
+        ];
+        for extra in [&["--verbose"][..], &["--json"], &["--verbose", "--json"]] {
+            for variables in [vec![("SERVICE_LOG", "trace")], vec![("SERVICE_LOG", "trace"), ("SERVICE_TOKEN", &token)]]
+            {
+                machine.expire()?;
+                for command in commands {
+                    let ran = machine.run_with(&[command, extra].concat(), &variables).await?;
+                    let shown = format!("{}{}", ran.stdout, ran.stderr);
+                    machine.leaks.assert_clean(&command.join(" "), shown.as_bytes());
+                    ensure!(!shown.contains("eyJ"), "{command:?} shows a token");
+                }
+            }
+        }
+        let told = machine.run(&["whoami", "--verbose"]).await?.stderr;
+        ensure!(told.contains("debug: GET /v1/whoami 200 req_"), "{told}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_token_is_in_no_process_list() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        machine.expire()?;
+        // It waits for the lock, and can be looked at.
+        let lock = fs::File::options().write(true).open(machine.config().join("credentials.lock"))?;
+        lock.lock()?;
+        let mut child = machine.command().arg("whoami").spawn()?;
+        let line = fs::read(format!("/proc/{}/cmdline", child.id()))?;
+        machine.leaks.assert_clean("the process list", &line);
+        let variables = fs::read(format!("/proc/{}/environ", child.id()))?;
+        machine.leaks.assert_clean("the environment", &variables);
+        child.kill()?;
+        child.wait()?;
+        // There is no flag for one either.
+        let refused = machine.run(&["whoami", "--token", "svc_cli_x"]).await?;
+        assert_eq!(refused.code, Some(2));
+        Ok(())
+    })
+}
+
+#[test]
+fn errors_for_programs_are_one_object_of_one_form() -> Result<()> {
+    run(async |_, machine| {
+        for (arguments, code, exit) in [
+            (&["token", "list", "--json"][..], "not_signed_in", 4),
+            (&["token", "list", "--json", "--nonsense"], "usage", 2),
+            (&["api", "PUT", "/v1/projects", "--json"], "usage", 2),
+            (&["login", "--json"], "needs_terminal", 2),
+            (&["token", "list", "--jq", "."], "not_signed_in", 4),
+        ] {
+            let ran = machine.run(arguments).await?;
+            let object: Value = serde_json::from_str(&ran.stderr).with_context(|| ran.stderr.clone())?;
+            assert_eq!((object["error"]["code"].as_str(), ran.code), (Some(code), Some(exit)), "{arguments:?}");
+            assert_eq!(ran.stdout, "");
+        }
+        Ok(())
+    })
+}

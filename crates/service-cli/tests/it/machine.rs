@@ -1,0 +1,227 @@
+//! A machine with the command on it: an empty home, an environment of its own, and a server to talk to.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use service_testkit::{
+    leaks::Leaks,
+    ports,
+    server::{Setup, TestServer},
+};
+use tempfile::TempDir;
+
+use crate::pty::Pty;
+
+pub(crate) const EMAIL: &str = "ana@acme.test";
+
+/// One machine. Whatever a command prints there is searched for secrets.
+pub(crate) struct Machine {
+    pub(crate) home: TempDir,
+    pub(crate) url: String,
+    pub(crate) leaks: Leaks,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: Option<i32>,
+}
+
+/// Runs a test against a server that goes by the address it listens on, as the command will insist.
+pub(crate) fn run(test: impl AsyncFnOnce(&TestServer, &Machine) -> Result<()>) -> Result<()> {
+    run_with(&[], test)
+}
+
+pub(crate) fn run_with(
+    settings: &[(&str, &str)],
+    test: impl AsyncFnOnce(&TestServer, &Machine) -> Result<()>,
+) -> Result<()> {
+    let port = ports::free()?;
+    let mut setup = Setup::default()
+        .set("http.listen", &format!("127.0.0.1:{port}"))
+        .set("base_url", &format!("http://127.0.0.1:{port}"));
+    for (key, value) in settings {
+        setup = setup.set(key, value);
+    }
+    setup.run(async |server| {
+        let machine = Machine::new(&server.door.url, &server.leaks)?;
+        test(server, &machine).await
+    })
+}
+
+impl Machine {
+    pub(crate) fn new(url: &str, leaks: &Leaks) -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        Ok(Self { home, url: url.to_owned(), leaks: leaks.clone(), environment: Vec::new() })
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.home.path().join("config")
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.config().join("credentials.json")
+    }
+
+    /// What the command kept.
+    pub(crate) fn kept(&self) -> Result<Value> {
+        Ok(serde_json::from_slice(&fs::read(self.file())?)?)
+    }
+
+    /// The one sign-in in the file.
+    pub(crate) fn sign_in(&self) -> Result<Value> {
+        Ok(self.kept()?["profiles"]["default"]["signIns"][&self.url].clone())
+    }
+
+    /// Changes the one sign-in in the file.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let mut kept = self.kept()?;
+        change(&mut kept["profiles"]["default"]["signIns"][&self.url]);
+        fs::write(self.file(), serde_json::to_vec(&kept)?)?;
+        Ok(())
+    }
+
+    /// Makes the access token look old.
+    pub(crate) fn expire(&self) -> Result<()> {
+        self.change(|sign_in| sign_in["accessExpiresAt"] = "2020-01-01T00:00:00.000Z".into())
+    }
+
+    /// The variables that every command on this machine has.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let mut all = vec![
+            ("PATH".to_owned(), variable("PATH").unwrap_or_default()),
+            ("HOME".to_owned(), self.home.path().display().to_string()),
+            ("SHELL".to_owned(), "/bin/sh".to_owned()),
+            ("TERM".to_owned(), "xterm".to_owned()),
+            ("SERVICE_CONFIG_DIR".to_owned(), self.config().display().to_string()),
+            ("SERVICE_API_URL".to_owned(), self.url.clone()),
+        ];
+        all.extend(self.environment.clone());
+        all
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(binary());
+        command.env_clear().envs(self.variables()).current_dir(self.home.path());
+        command
+    }
+
+    /// Runs the command without a terminal. The server runs on this thread: waiting must not stop it.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<Ran> {
+        self.finish(self.command().args(arguments)).await
+    }
+
+    pub(crate) async fn run_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Ran> {
+        self.finish(self.command().args(arguments).envs(environment.iter().copied())).await
+    }
+
+    pub(crate) async fn finish(&self, command: &mut Command) -> Result<Ran> {
+        let mut command = std::mem::replace(command, Command::new("true"));
+        let output = tokio::task::spawn_blocking(move || command.stdin(std::process::Stdio::null()).output()).await??;
+        self.learn();
+        let ran = Ran {
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
+            code: output.status.code(),
+        };
+        self.leaks.assert_clean("standard error", ran.stderr.as_bytes());
+        Ok(ran)
+    }
+
+    /// A transcript: `O|` is standard output, `E|` standard error; what differs from run to run is named.
+    pub(crate) async fn show(&self, arguments: &[&str]) -> Result<String> {
+        self.show_with(arguments, &[]).await
+    }
+
+    pub(crate) async fn show_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<String> {
+        let ran = self.run_with(arguments, environment).await?;
+        Ok(self.transcript(&ran))
+    }
+
+    pub(crate) fn transcript(&self, ran: &Ran) -> String {
+        let lines = |mark: &str, text: &str| text.lines().map(|line| format!("{mark}| {line}")).collect::<Vec<_>>();
+        let code = ran.code.map_or("none".to_owned(), |code| code.to_string());
+        let all = [lines("E", &ran.stderr), lines("O", &ran.stdout), vec![format!("exit {code}")]].concat();
+        self.plain(&all.join("\n"))
+    }
+
+    /// Without what differs from run to run.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let text = text.replace(&self.config().display().to_string(), "<config>").replace(&self.url, "<server>");
+        let text = text.replace(self.url.trim_start_matches("http://"), "<host>");
+        let mut words = String::new();
+        for piece in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || "_-:.".contains(c))) {
+            let (word, rest) = match piece.char_indices().last() {
+                Some((at, last)) if !(last.is_ascii_alphanumeric() || "_-:.".contains(last)) => piece.split_at(at),
+                _ => (piece, ""),
+            };
+            let bare = word.trim_end_matches(['.', ':']);
+            words.push_str(&named(bare).unwrap_or_else(|| bare.to_owned()));
+            words.push_str(&word[bare.len()..]);
+            words.push_str(rest);
+        }
+        words
+    }
+
+    /// Signs in with a code, and keeps it in a file.
+    pub(crate) async fn log_in(&self, server: &TestServer) -> Result<()> {
+        self.log_in_as(server, EMAIL).await
+    }
+
+    pub(crate) async fn log_in_as(&self, server: &TestServer, email: &str) -> Result<()> {
+        let mut pty = Pty::start(self, &format!("login --force --method code --store file --email {email}"), &[])?;
+        pty.expect("Code: ").await?;
+        let code = server.mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+        self.leaks.register("otp code", &code);
+        pty.line(&code).await?;
+        let (text, code) = pty.end().await?;
+        ensure!(code == Some(0), "no sign-in: {text}");
+        self.learn();
+        Ok(())
+    }
+
+    /// Learns the secrets that the command holds, so that they are searched for from now on.
+    pub(crate) fn learn(&self) {
+        let Ok(sign_in) = self.sign_in() else { return };
+        for field in ["accessToken", "refreshToken"] {
+            if let Some(secret) = sign_in[field].as_str() {
+                self.leaks.register("a token of the command", secret);
+            }
+        }
+    }
+}
+
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_service"))
+}
+
+/// A variable of whoever runs the tests.
+#[expect(clippy::disallowed_methods, reason = "tests have no other settings")]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A name for a word that differs from run to run.
+fn named(word: &str) -> Option<String> {
+    let (kind, rest) = word.rsplit_once('_')?;
+    let kind = kind.rsplit('/').next().unwrap_or_default();
+    if kind == "svc_cli" {
+        return Some("<token>".to_owned());
+    }
+    let is_id = rest.len() == 26 && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    is_id.then(|| format!("<{kind}>"))
+}

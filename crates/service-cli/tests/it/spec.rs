@@ -1,0 +1,38 @@
+//! The five commands that the specification names, as it names them.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{
+    machine::{EMAIL, Machine, run},
+    pty::Pty,
+    token::settled,
+};
+
+#[test]
+fn the_five_commands_of_the_specification_work_as_they_are_written() -> Result<()> {
+    run(async |server, machine| {
+        let mut pty = Pty::start(machine, "login", &[("SERVICE_CREDENTIAL_STORE", "file")])?;
+        pty.expect("Email: ").await?;
+        pty.line(EMAIL).await?;
+        pty.expect("Code: ").await?;
+        let code = server.mailbox.next_mail_to(EMAIL).await?.code().context("the mail holds no code")?;
+        machine.leaks.register("otp code", &code);
+        pty.line(&code).await?;
+        assert_eq!(pty.end().await?.1, Some(0));
+        server.advance(61);
+        let acme = settled(server, machine).await?;
+
+        let created = machine.run(&["token", "create", "--workspace-id", &acme]).await?;
+        let token = created.stdout.trim().to_owned();
+        machine.leaks.register("a token for automation", &token);
+        let listed = machine.run(&["token", "list"]).await?;
+        let id = listed.stdout.split('\t').next().context("no id")?.to_owned();
+        // On a build server: nothing but the variable.
+        let ci = Machine::new(&machine.url, &machine.leaks)?.with("CI", "true").with("SERVICE_TOKEN", &token);
+        let who = ci.run(&["whoami"]).await?;
+        ensure!(who.stdout.contains(EMAIL) && who.stdout.contains(&id) && who.code == Some(0), "{who:?}");
+        assert_eq!(machine.run(&["token", "revoke", &id, "--yes"]).await?.code, Some(0));
+        assert_eq!(ci.run(&["whoami"]).await?.code, Some(4));
+        Ok(())
+    })
+}

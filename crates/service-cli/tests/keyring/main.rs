@@ -1,0 +1,129 @@
+//! The command with a real keyring: GNOME's, on a bus of its own, unlocked.
+
+#[path = "../it/machine.rs"]
+#[expect(dead_code, reason = "the tests in `it` use the rest")]
+mod machine;
+#[path = "../it/pty.rs"]
+#[expect(dead_code, reason = "the tests in `it` use the rest")]
+mod pty;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use service_testkit::server::TestServer;
+
+use self::{
+    machine::{EMAIL, Machine, run},
+    pty::Pty,
+};
+
+/// A session's bus with a keyring on it. The keyring ends with its bus.
+struct Bus {
+    daemon: Child,
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        drop(self.daemon.kill());
+        drop(self.daemon.wait());
+    }
+}
+
+impl Bus {
+    /// Starts both, and a machine that is told of them.
+    fn start(machine: &Machine) -> Result<(Self, Machine)> {
+        let machine = Machine::new(&machine.url, &machine.leaks)?;
+        let home = machine.home.path().display().to_string();
+        let mut daemon = Command::new("dbus-daemon")
+            .args(["--session", "--nofork", "--print-address=1"])
+            .env("HOME", &home)
+            .env("XDG_RUNTIME_DIR", &home)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("there is no dbus-daemon")?;
+        let mut address = String::new();
+        BufReader::new(daemon.stdout.take().context("the bus says nothing")?).read_line(&mut address)?;
+        let bus = Self { daemon };
+        let machine = machine.with("DBUS_SESSION_BUS_ADDRESS", address.trim()).with("XDG_RUNTIME_DIR", &home);
+        let mut keyring = Command::new("gnome-keyring-daemon")
+            .args(["--daemonize", "--unlock", "--components=secrets"])
+            .env_clear()
+            .envs(machine.variables())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("there is no gnome-keyring-daemon; Debian has it in gnome-keyring")?;
+        keyring.stdin.take().context("no input")?.write_all(b"a password of its own")?;
+        ensure!(keyring.wait()?.success(), "the keyring did not start");
+        Ok((bus, machine))
+    }
+}
+
+async fn log_in(server: &TestServer, machine: &Machine) -> Result<()> {
+    let mut pty = Pty::start(machine, &format!("login --method code --email {EMAIL}"), &[])?;
+    pty.expect("Code: ").await?;
+    let code = server.mailbox.next_mail_to(EMAIL).await?.code().context("the mail holds no code")?;
+    server.leaks.register("otp code", &code);
+    pty.line(&code).await?;
+    pty.expect("Saved in: system keyring").await?;
+    ensure!(pty.end().await?.1 == Some(0), "no sign-in");
+    Ok(())
+}
+
+#[test]
+fn the_refresh_token_is_in_the_keyring_and_in_no_file() -> Result<()> {
+    run(async |server, machine| {
+        let (_bus, machine) = Bus::start(machine)?;
+        log_in(server, &machine).await?;
+        assert_eq!(machine.sign_in()?["store"], "keyring");
+        ensure!(!fs::read_to_string(machine.file())?.contains("svc_rt_"));
+        let who = machine.run(&["whoami"]).await?;
+        ensure!(who.stdout.contains("Kept in     system keyring"), "{who:?}");
+        for _ in 0..3 {
+            machine.expire()?;
+            assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        }
+        ensure!(!fs::read_to_string(machine.file())?.contains("svc_rt_"));
+        let out = machine.show(&["logout"]).await?;
+        ensure!(out.contains("removed from the system keyring."), "{out}");
+        assert_eq!(machine.run(&["whoami"]).await?.code, Some(4));
+        Ok(())
+    })
+}
+
+#[test]
+fn two_folders_that_share_an_entry_share_its_lock() -> Result<()> {
+    run(async |server, machine| {
+        let (_bus, machine) = Bus::start(machine)?;
+        log_in(server, &machine).await?;
+        machine.expire()?;
+        let other = machine.home.path().join("other");
+        fs::create_dir(&other)?;
+        fs::copy(machine.file(), other.join("credentials.json"))?;
+        let mut running = Vec::new();
+        for number in 0..20 {
+            let mut command = machine.command();
+            if number % 2 == 0 {
+                command.env("SERVICE_CONFIG_DIR", &other);
+            }
+            let mut command = tokio::process::Command::from(command);
+            running.push(command.arg("whoami").stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?);
+        }
+        for child in running {
+            let output = child.wait_with_output().await?;
+            ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        // Once for each folder, one after the other; never with a token that was spent.
+        let metrics = server.ops.get("/metrics", None).await?.text;
+        let counts: Vec<_> = metrics.lines().filter(|line| line.starts_with("service_refreshes_total")).collect();
+        assert_eq!(counts, ["service_refreshes_total{outcome=\"rotated\"} 2"]);
+        machine.learn();
+        Ok(())
+    })
+}

@@ -1,0 +1,6 @@
+//! The client from outside: which calls it has, what it repeats, and what it makes of answers that go wrong.
+
+mod endpoints;
+mod renewal;
+mod repeats;
+mod scripted;

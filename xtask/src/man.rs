@@ -1,0 +1,22 @@
+//! `cargo xtask man`: the manual pages of the command `service`, one for each of its commands.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Result;
+
+use crate::{root, say};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Where to put them
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let folder = options.out.clone().unwrap_or_else(|| root().join("target/man"));
+    fs::create_dir_all(&folder)?;
+    clap_mangen::generate_to(service_cli::command(), &folder)?;
+    say(&format!("{} pages in {}", fs::read_dir(&folder)?.count(), folder.display()));
+    Ok(())
+}
