@@ -61,6 +61,8 @@ async fn attack(server: &TestServer, ann: &SignedIn, options: &Options, which: &
         .args(["--checks", "all", "--no-color"])
         .args(["--max-examples", &options.examples.to_string(), "--seed", &options.seed.to_string()])
         .args(which)
+        // It keeps notes where it runs.
+        .current_dir(root().join("target/clients"))
         .env("SERVICE_ACCESS_TOKEN", &ann.access_token);
     // The server lives in this process: it goes on answering while the other one asks.
     let status = tokio::task::spawn_blocking(move || command.status()).await?.context("schemathesis does not run")?;

@@ -107,6 +107,9 @@ pub(crate) struct Login {
     /// Sign in again without asking
     #[arg(long)]
     pub(crate) force: bool,
+    /// How long to wait for the browser
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) timeout: u64,
 }
 
 #[derive(Args)]

@@ -1,7 +1,9 @@
 //! A service, the credential to use there, and the workspace to work in.
 
 use service_api::{
+    errors::ErrorCode,
     oauth::SERVICE_CLI,
+    scope::Scopes,
     token::{AccessToken, Cli, CliToken, TokenKind as _},
     workspaces::PERSONAL,
 };
@@ -99,12 +101,29 @@ impl Connection {
         context: &Context,
         call: impl AsyncFn(&Client, &AccessToken) -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        context.waiting(self.try_call(call)).await.map_err(|trouble| match trouble {
+        let trouble = match context.waiting(self.try_call(call)).await {
+            Ok(answer) => return Ok(answer),
+            Err(trouble) => trouble,
+        };
+        Err(match trouble {
             SessionError::Store(_) | SessionError::Busy => kept_failed(trouble),
             SessionError::NotSignedIn => explain::not_signed_in(&self.origin),
             SessionError::Ended(reason) => explain::ended(reason),
-            SessionError::Call(error) => explain::refused(self, &error),
+            SessionError::Call(error) if error.is_code(ErrorCode::InsufficientScope) => {
+                explain::refused(self, &error, self.scopes().await)
+            }
+            SessionError::Call(error) => explain::refused(self, &error, None),
         })
+    }
+
+    /// What the credential may do, if that can be had.
+    async fn scopes(&self) -> Option<Scopes> {
+        match &self.credential {
+            Credential::Saved(saved) => Some(saved.1.scopes),
+            Credential::Environment(token) => {
+                self.client.whoami(token, None).await.ok().map(|whoami| whoami.credential.scopes)
+            }
+        }
     }
 
     async fn try_call<T>(

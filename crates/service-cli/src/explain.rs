@@ -1,6 +1,9 @@
 //! What a refusal means for whoever typed the command: which credential is to blame, and what to do.
 
-use service_api::errors::{ErrorCode, Reason};
+use service_api::{
+    errors::{ErrorCode, Reason},
+    scope::Scopes,
+};
 use service_client::{Error, Refusal, Trouble};
 
 use crate::{
@@ -30,13 +33,13 @@ pub(crate) fn ended(reason: Option<Reason>) -> Failure {
 }
 
 /// What a call with a credential failed of.
-pub(crate) fn refused(connection: &Connection, error: &Error) -> Failure {
+pub(crate) fn refused(connection: &Connection, error: &Error, granted: Option<Scopes>) -> Failure {
     let Some(refusal) = error.refusal() else { return unanswered(&connection.origin, error) };
     let by_token = connection.is_from_environment();
     let failure = match refusal.body.error {
         ErrorCode::InvalidToken | ErrorCode::MissingToken if by_token => dead_token(refusal),
         ErrorCode::InvalidToken | ErrorCode::MissingToken => ended(refusal.reason()),
-        ErrorCode::InsufficientScope => missing_scope(connection, refusal),
+        ErrorCode::InsufficientScope => missing_scope(connection, refusal, granted),
         ErrorCode::WorkspaceMismatch => {
             let wanted = connection.workspace_id().unwrap_or("that workspace");
             Failure::new(Code::WorkspaceForbidden, format!("{} does not work in {wanted}.", connection.source()))
@@ -124,12 +127,16 @@ fn dead_token(refusal: &Refusal) -> Failure {
 }
 
 /// Signing in again does not help a token, so that is not said.
-fn missing_scope(connection: &Connection, refusal: &Refusal) -> Failure {
+fn missing_scope(connection: &Connection, refusal: &Refusal, granted: Option<Scopes>) -> Failure {
     let scope = refusal.scope.as_deref().unwrap_or("another");
     let source = connection.source();
     let who = if source == TOKEN_VARIABLE { TOKEN_VARIABLE } else { "Your sign-in" };
-    let failure = Failure::new(Code::MissingScope, format!("This needs the {scope} scope, which {who} does not have."))
-        .with("requiredScope", scope);
+    let words: Option<Vec<_>> = granted.map(|granted| granted.words().collect());
+    let text = match &words {
+        Some(words) => format!("This needs the {scope} scope. {who} has: {}.", words.join(", ")),
+        None => format!("This needs the {scope} scope, which {who} does not have."),
+    };
+    let failure = Failure::new(Code::MissingScope, text).with("requiredScope", scope).with("grantedScopes", words);
     match source {
         TOKEN_VARIABLE => failure.next("use your own sign-in: unset SERVICE_TOKEN"),
         _ => failure.next("service login --force"),

@@ -17,7 +17,7 @@ use service_api::{
 use crate::{Error, Refusal};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(15);
 const PATIENCE_TO_CONNECT: Duration = Duration::from_secs(10);
 /// How long to wait before each further try of what may be repeated.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];

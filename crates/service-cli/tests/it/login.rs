@@ -157,7 +157,7 @@ fn a_token_in_the_environment_shadows_the_sign_in_and_does_not_block_it() -> Res
         pty.expect("Code: ").await?;
         let code = mailed_code(server).await?;
         pty.line(&code).await?;
-        pty.expect("Still using SERVICE_TOKEN. To use this sign-in: unset SERVICE_TOKEN").await?;
+        pty.expect("Still using SERVICE_TOKEN (your personal space). To use this sign-in: unset SERVICE_TOKEN").await?;
         assert_eq!(pty.end().await?.1, Some(0));
         own.learn();
         server.advance(61);

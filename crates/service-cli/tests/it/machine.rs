@@ -10,7 +10,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use service_testkit::{
     leaks::Leaks,
+    mailbox::Mailbox,
     ports,
+    process::Process,
     server::{Setup, TestServer},
 };
 use tempfile::TempDir;
@@ -55,6 +57,23 @@ pub(crate) fn run_with(
         let machine = Machine::new(&server.door.url, &server.leaks)?;
         test(server, &machine).await
     })
+}
+
+/// Runs a test against servers that are processes of their own, by the clock of this machine.
+pub(crate) fn run_processes(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
+    Setup::default().on_system_clock().run(test)
+}
+
+/// Starts a node that goes by the address it listens on, with these settings beside.
+pub(crate) fn start_node(server: &TestServer, settings: &[(&str, &str)]) -> Result<Process> {
+    let address = format!("127.0.0.1:{}", ports::free()?);
+    let mut all = server.settings.clone();
+    all.set("http.listen", &address);
+    all.set("base_url", &format!("http://{address}"));
+    for (key, value) in settings {
+        all.set(key, value);
+    }
+    Process::start(&serviced()?, &all, &server.leaks)
 }
 
 impl Machine {
@@ -183,9 +202,13 @@ impl Machine {
     }
 
     pub(crate) async fn log_in_as(&self, server: &TestServer, email: &str) -> Result<()> {
+        self.log_in_by(&server.mailbox, email).await
+    }
+
+    pub(crate) async fn log_in_by(&self, mailbox: &Mailbox, email: &str) -> Result<()> {
         let mut pty = Pty::start(self, &format!("login --force --method code --store file --email {email}"), &[])?;
         pty.expect("Code: ").await?;
-        let code = server.mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+        let code = mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
         self.leaks.register("otp code", &code);
         pty.line(&code).await?;
         let (text, code) = pty.end().await?;
@@ -203,6 +226,17 @@ impl Machine {
             }
         }
     }
+}
+
+/// The server's program, which stands beside the command's; it is made if it does not.
+fn serviced() -> Result<PathBuf> {
+    let path = binary().with_file_name("serviced");
+    if !path.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "service-server", "--bin", "serviced"]);
+        ensure!(build.status()?.success(), "the server does not build");
+    }
+    Ok(path)
 }
 
 pub(crate) fn binary() -> &'static Path {

@@ -15,5 +15,6 @@ mod spec;
 mod startup;
 mod tls;
 mod token;
+mod troubles;
 mod whoami;
 mod workspace;

@@ -1,17 +1,19 @@
-//! The five commands that the specification names, as it names them.
+//! The five commands that the specification names, as it names them, against a server that is a process of its own.
 
 use anyhow::{Context as _, Result, ensure};
 
 use crate::{
-    machine::{EMAIL, Machine, run},
+    machine::{EMAIL, Machine, run_processes, start_node},
     pty::Pty,
-    token::settled,
 };
 
 #[test]
 fn the_five_commands_of_the_specification_work_as_they_are_written() -> Result<()> {
-    run(async |server, machine| {
-        let mut pty = Pty::start(machine, "login", &[("SERVICE_CREDENTIAL_STORE", "file")])?;
+    run_processes(async |server| {
+        let node = start_node(server, &[])?;
+        let machine = Machine::new(&node.door.url, &server.leaks)?;
+
+        let mut pty = Pty::start(&machine, "login", &[("SERVICE_CREDENTIAL_STORE", "file")])?;
         pty.expect("Email: ").await?;
         pty.line(EMAIL).await?;
         pty.expect("Code: ").await?;
@@ -19,10 +21,13 @@ fn the_five_commands_of_the_specification_work_as_they_are_written() -> Result<(
         machine.leaks.register("otp code", &code);
         pty.line(&code).await?;
         assert_eq!(pty.end().await?.1, Some(0));
-        server.advance(61);
-        let acme = settled(server, machine).await?;
+        machine.learn();
+        std::fs::write(machine.home.path().join("new.json"), r#"{"name":"Acme"}"#)?;
+        let made = machine.run(&["api", "POST", "/v1/workspaces", "--input", "new.json"]).await?;
+        let made: serde_json::Value = serde_json::from_str(&made.stdout)?;
+        let acme = made["id"].as_str().context("no workspace")?;
 
-        let created = machine.run(&["token", "create", "--workspace-id", &acme]).await?;
+        let created = machine.run(&["token", "create", "--workspace-id", acme]).await?;
         let token = created.stdout.trim().to_owned();
         machine.leaks.register("a token for automation", &token);
         let listed = machine.run(&["token", "list"]).await?;

@@ -47,7 +47,7 @@ fn a_choice_that_a_token_overrules_is_said_plainly() -> Result<()> {
         let (token, _) = make_token(server, EMAIL, &json!({})).await?;
         let expected = "\
 E| ok: Saved Acme (<wsp>) for your own sign-in.
-E| warning: It has no effect now: SERVICE_TOKEN is set and carries its own workspace.
+E| warning: It has no effect now: SERVICE_TOKEN is set and carries its own workspace, your personal space.
 E|   For one command: --workspace-id <wsp>     To drop the token: unset SERVICE_TOKEN
 exit 0";
         let variables = [("SERVICE_TOKEN", token.as_str())];
@@ -59,7 +59,7 @@ exit 0";
         assert_eq!(object, expected);
         let nobody = Machine::new(&machine.url, &machine.leaks)?;
         let expected = "\
-E| error: Nothing to save: you are not signed in, and SERVICE_TOKEN carries its own workspace.
+E| error: Nothing to save: you are not signed in, and SERVICE_TOKEN carries its own workspace, your personal space.
 E| next: for one command: --workspace-id <id>
 exit 4";
         assert_eq!(nobody.show_with(&["workspace", "use", &acme], &variables).await?, expected);

@@ -100,6 +100,11 @@ impl Client {
         self.document(&endpoints::JWKS).await
     }
 
+    /// The description of the API.
+    pub async fn openapi(&self) -> Result<Value, Error> {
+        self.document(&endpoints::OPENAPI).await
+    }
+
     async fn document(&self, endpoint: &Endpoint) -> Result<Value, Error> {
         self.call(endpoint, &[]).answer().await
     }

@@ -21,8 +21,6 @@ use crate::{
     output,
 };
 
-/// How long somebody may take.
-const PATIENCE: Duration = Duration::from_secs(600);
 const PASTE: &str = "No luck? Paste the address your browser ended on: ";
 const PASTE_ONLY: &str = "Paste the address here: ";
 
@@ -84,11 +82,17 @@ fn announce(attempt: &Attempt<'_>, here: bool, url: &Url, redirect_uri: &str) {
     if !opener::open(&attempt.context.environment, url.as_str()) {
         context.output.warn("The browser did not open. Open the address above yourself.");
     }
-    output::instruct(&format!(
-        "Waiting for you to finish there ({} minutes, Ctrl-C to stop).",
-        PATIENCE.as_secs() / 60
-    ));
+    let patience = spoken(attempt.patience);
+    output::instruct(&format!("Waiting for you to finish there ({patience}, Ctrl-C to stop)."));
     output::ask(PASTE);
+}
+
+fn spoken(patience: Duration) -> String {
+    match (patience.as_secs() / 60, patience.as_secs()) {
+        (_, 1) => "1 second".to_owned(),
+        (0 | 1, seconds) => format!("{seconds} seconds"),
+        (minutes, _) => format!("{minutes} minutes"),
+    }
 }
 
 /// The answer, and whether a browser brought it.
@@ -98,7 +102,7 @@ async fn wait(
     expected: &Expected,
     here: bool,
 ) -> Result<(Arrival, bool), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + attempt.patience;
     let mut typing = true;
     loop {
         tokio::select! {
@@ -119,7 +123,8 @@ async fn wait(
                 }
             },
             () = sleep_until(deadline) => {
-                let text = "Nobody finished the sign-in within 10 minutes. Nothing was saved.";
+                let patience = spoken(attempt.patience);
+                let text = format!("Nobody finished the sign-in within {patience}. Nothing was saved.");
                 return Err(Failure::new(Code::TimedOutWaiting, text).next("service login"));
             }
         }

@@ -15,6 +15,8 @@ mod page;
 mod pkce;
 mod place;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use service_api::{
     oauth::{SERVICE_CLI, TokenResponse},
@@ -24,6 +26,7 @@ use service_api::{
 };
 use service_client::{Access, Client, TokenStore as _, lock_all};
 
+use super::workspace;
 use crate::{
     arguments::Login,
     clock,
@@ -47,6 +50,8 @@ struct Attempt<'a> {
     client: &'a Client,
     origin: &'a Origin,
     lines: Lines,
+    /// How long somebody may take.
+    patience: Duration,
     /// Where a browser begins; an organisation may have its own.
     authorize_url: String,
 }
@@ -80,13 +85,14 @@ pub(super) async fn run(context: &Context, arguments: &Login) -> Result<(), Fail
 
     let client = context.client(&origin)?;
     let authorize_url = format!("{origin}{}", service_api::endpoints::AUTHORIZE.path);
-    let mut attempt = Attempt { context, client: &client, origin: &origin, lines, authorize_url };
+    let patience = Duration::from_secs(arguments.timeout);
+    let mut attempt = Attempt { context, client: &client, origin: &origin, lines, patience, authorize_url };
     let tokens = attempt.sign_in(arguments).await?;
     let whoami = context.waiting(client.whoami(&tokens.access_token, None)).await;
     let whoami = whoami.map_err(|error| explain::refused_at(&origin, &error))?;
     let workspace = attempt.workspace_of(&tokens).await;
     keep(context, &client, &kept, (place, tokens, &whoami)).await?;
-    tell(context, &whoami, workspace.as_ref(), (place, &kept))
+    tell(context, &whoami, workspace.as_ref(), (place, &kept)).await
 }
 
 impl Attempt<'_> {
@@ -183,7 +189,7 @@ async fn keep(
     Ok(())
 }
 
-fn tell(
+async fn tell(
     context: &Context,
     whoami: &Whoami,
     workspace: Option<&Value>,
@@ -200,7 +206,8 @@ fn tell(
     context.output.note(&format!("  Workspace: {space}   Saved in: {}", named(kept, place)));
     let shadowed = context.environment.token.is_some();
     if shadowed {
-        context.output.warn("Still using SERVICE_TOKEN. To use this sign-in: unset SERVICE_TOKEN");
+        let space = workspace::of_token(context).await.map(|space| format!(" ({})", space.shown())).unwrap_or_default();
+        context.output.warn(&format!("Still using SERVICE_TOKEN{space}. To use this sign-in: unset SERVICE_TOKEN"));
     }
     let object = json!({
         "status": "signed_in",

@@ -72,6 +72,15 @@ pub(super) async fn named(context: &Context, connection: &Connection, id: &str) 
     read.map(Named::from).map_err(|failure| if failure.code == Code::NotFound { not_found(id) } else { failure })
 }
 
+/// Where the token in `SERVICE_TOKEN` works, to be named in what is said of it; nothing if nobody answers.
+pub(super) async fn of_token(context: &Context) -> Option<Named> {
+    let connection = Connection::open(context).ok().filter(Connection::is_from_environment)?;
+    let whoami = connection.call(context, async |client, token| client.whoami(token, None).await).await.ok()?;
+    let Some(id) = whoami.space.workspace_id else { return Some(Named::personal()) };
+    let id = id.to_string();
+    Some(named(context, &connection, &id).await.unwrap_or(Named { id, name: None }))
+}
+
 pub(super) fn not_found(id: &str) -> Failure {
     Failure::new(Code::NotFound, format!("No workspace {} that you can use.", clean(id))).next("service workspace list")
 }

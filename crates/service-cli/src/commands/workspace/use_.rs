@@ -3,7 +3,7 @@
 use serde_json::json;
 use service_client::{TokenStore as _, lock_all};
 
-use super::{Named, named};
+use super::{Named, named, of_token};
 use crate::{
     connection::{Connection, TOKEN_VARIABLE},
     context::{Context, kept_failed, store_failed},
@@ -13,9 +13,13 @@ use crate::{
 
 pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failure> {
     let shadowed = context.environment.token.is_some();
+    let its_own = match of_token(context).await {
+        Some(space) => format!("its own workspace, {}", space.shown()),
+        None => "its own workspace".to_owned(),
+    };
     let connection = Connection::saved(context).map_err(|failure| match failure.code {
         Code::NotSignedIn if shadowed => {
-            let text = "Nothing to save: you are not signed in, and SERVICE_TOKEN carries its own workspace.";
+            let text = format!("Nothing to save: you are not signed in, and SERVICE_TOKEN carries {its_own}.");
             Failure::new(Code::NotSignedIn, text).next("for one command: --workspace-id <id>")
         }
         _ => failure,
@@ -33,7 +37,7 @@ pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failu
     let shown = space.shown();
     if shadowed {
         context.output.good(&format!("Saved {shown} for your own sign-in."));
-        context.output.warn("It has no effect now: SERVICE_TOKEN is set and carries its own workspace.");
+        context.output.warn(&format!("It has no effect now: SERVICE_TOKEN is set and carries {its_own}."));
         context.output.note(&format!(
             "  For one command: --workspace-id {}     To drop the token: unset SERVICE_TOKEN",
             space.id
