@@ -15,7 +15,7 @@ pub const MAX_QUERY: usize = 500;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchPacks {
-    /// One of [`crate::contents::PACK_TYPES`].
+    /// Of which type.
     #[serde(rename = "type")]
     #[schemars(extend("enum" = PACK_TYPES))]
     pub pack_type: String,

@@ -145,10 +145,10 @@ pub(crate) struct CreateToken {
     /// What to call it
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// What it may do, for example `read`; may be given several times
+    /// What it may do: read, write, or one resource as in projects:read; may be given several times [default: read]
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// After how many days it ends
+    /// After how many days it ends, 366 at most [default: 90]
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires_in: Option<i64>,
     /// How to print it

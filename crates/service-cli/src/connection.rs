@@ -2,6 +2,7 @@
 
 use service_api::{
     errors::ErrorCode,
+    ids::WorkspaceId,
     oauth::SERVICE_CLI,
     scope::Scopes,
     token::{AccessToken, Cli, CliToken, TokenKind as _},
@@ -16,6 +17,7 @@ use crate::{
     explain,
     failure::{Code, Failure},
     origin::Origin,
+    table::clean,
 };
 
 pub(crate) const TOKEN_VARIABLE: &str = "SERVICE_TOKEN";
@@ -69,7 +71,14 @@ impl Connection {
         let origin = context.origin()?;
         if let Some(present) = &context.environment.token {
             let token = check_token(present.text())?;
-            let workspace = choose(context, true, None);
+            if context.environment.api_url.is_none() {
+                let text =
+                    "SERVICE_TOKEN is set, and SERVICE_API_URL is not. A token is sent only where somebody said.";
+                return Err(Failure::new(Code::Usage, text)
+                    .next("set SERVICE_API_URL to the address of the service")
+                    .next("to use your own sign-in: unset SERVICE_TOKEN"));
+            }
+            let workspace = choose(context, true, None)?;
             return Ok(Self {
                 client: context.client(&origin)?,
                 origin,
@@ -89,7 +98,7 @@ impl Connection {
     fn of_sign_in(context: &Context, origin: Origin) -> Result<Self, Failure> {
         let kept = context.kept(&origin)?;
         let sign_in = kept.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(&origin))?;
-        let workspace = choose(context, false, sign_in.workspace.as_ref());
+        let workspace = choose(context, false, sign_in.workspace.as_ref())?;
         let client = context.client(&origin)?;
         let session = Session::new(client.clone(), SERVICE_CLI, kept, clock::now);
         Ok(Self { client, origin, credential: Credential::Saved(Box::new((session, sign_in))), workspace })
@@ -154,20 +163,26 @@ impl Connection {
 }
 
 /// First match wins: the flag, the environment, the token's own, what was saved.
-fn choose(context: &Context, has_token: bool, saved: Option<&SavedWorkspace>) -> Chosen {
-    let unnamed =
-        |id: &str, by| Chosen { id: Some(id.to_owned()), name: (id == PERSONAL).then(|| "Personal".to_owned()), by };
+fn choose(context: &Context, has_token: bool, saved: Option<&SavedWorkspace>) -> Result<Chosen, Failure> {
+    let unnamed = |id: &str, by| {
+        if id != PERSONAL && id.parse::<WorkspaceId>().is_err() {
+            let text = format!("No workspace {} that you can use.", clean(id));
+            return Err(Failure::new(Code::NotFound, text).next("service workspace list"));
+        }
+        let name = (id == PERSONAL).then(|| "Personal".to_owned());
+        Ok(Chosen { id: Some(id.to_owned()), name, by })
+    };
     if let Some(id) = &context.everywhere.workspace_id {
         return unnamed(id, Chooser::Flag);
     }
     if let Some(id) = &context.environment.workspace_id {
         return unnamed(id, Chooser::Environment);
     }
-    match saved {
+    Ok(match saved {
         _ if has_token => Chosen { id: None, name: None, by: Chooser::Token },
         Some(saved) => Chosen { id: Some(saved.id.clone()), name: Some(saved.name.clone()), by: Chooser::Saved },
         None => Chosen { id: None, name: None, by: Chooser::Nobody },
-    }
+    })
 }
 
 /// What can be seen without asking anybody. The value is never shown.
@@ -190,13 +205,16 @@ pub(crate) fn check_token(text: &str) -> Result<AccessToken, Failure> {
     } else if text.starts_with("svc_") {
         Some("it is another kind of secret")
     } else {
-        (text.split('.').count() != 3).then_some("it is something else")
+        (text.split('.').count() != 3).then_some("no token begins like this")
     };
     match wrong {
         None => Ok(AccessToken::new(text.to_owned())),
         Some(why) => {
             let failure = Failure::new(Code::TokenInvalid, format!("SERVICE_TOKEN does not look like a token: {why}."));
-            Err(failure.with("source", TOKEN_VARIABLE))
+            Err(failure
+                .next("a token begins with svc_cli_; make one with: service token create")
+                .next("to use your own sign-in: unset SERVICE_TOKEN")
+                .with("source", TOKEN_VARIABLE))
         }
     }
 }

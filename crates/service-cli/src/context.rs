@@ -1,5 +1,7 @@
 //! Everything that a command needs to know before it begins.
 
+use std::cell::Cell;
+
 use service_client::{Client, SessionError, StoreError};
 
 use crate::{
@@ -19,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) everywhere: Everywhere,
     pub(crate) profile: String,
+    /// Whether a sign-in was kept: from then on it is not true that nothing was.
+    saved: Cell<bool>,
 }
 
 impl Context {
@@ -28,7 +32,21 @@ impl Context {
         let terminal = Terminal::look(&environment, everywhere.no_input, json || everywhere.quiet);
         let output = Output { json, jq: everywhere.jq.clone(), quiet: everywhere.quiet, terminal };
         let profile = everywhere.profile.clone().or_else(|| environment.profile.clone());
-        Self { environment, output, everywhere, profile: profile.unwrap_or_else(|| "default".to_owned()) }
+        Self {
+            environment,
+            output,
+            everywhere,
+            profile: profile.unwrap_or_else(|| "default".to_owned()),
+            saved: Cell::new(false),
+        }
+    }
+
+    pub(crate) fn is_saved(&self) -> bool {
+        self.saved.get()
+    }
+
+    pub(crate) fn mark_saved(&self) {
+        self.saved.set(true);
     }
 
     pub(crate) fn terminal(&self) -> Terminal {

@@ -41,6 +41,8 @@ pub(crate) struct Environment {
     /// Whether a window could open here.
     pub(crate) display: bool,
     pub(crate) dumb: bool,
+    /// The locale says that there is nothing but ASCII.
+    pub(crate) ascii: bool,
     /// A D-Bus session is named.
     pub(crate) bus: bool,
     pub(crate) wsl: bool,
@@ -79,6 +81,10 @@ impl Environment {
             ssh: is_set("SSH_CONNECTION") || is_set("SSH_TTY"),
             display,
             dumb: text("TERM").is_some_and(|term| term == "dumb"),
+            ascii: ["LC_ALL", "LC_CTYPE", "LANG"]
+                .into_iter()
+                .find_map(text)
+                .is_some_and(|is| is == "C" || is == "POSIX"),
             bus: is_set("DBUS_SESSION_BUS_ADDRESS"),
             wsl: is_set("WSL_DISTRO_NAME"),
         }

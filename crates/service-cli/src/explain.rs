@@ -3,13 +3,15 @@
 use service_api::{
     errors::{ErrorCode, Reason},
     scope::Scopes,
+    workspaces::PERSONAL,
 };
 use service_client::{Error, Refusal, Trouble};
 
 use crate::{
-    connection::{Connection, TOKEN_VARIABLE},
+    connection::{Chooser, Connection, TOKEN_VARIABLE},
     failure::{Code, Failure},
     origin::Origin,
+    table::clean,
 };
 
 pub(crate) fn not_signed_in(origin: &Origin) -> Failure {
@@ -42,8 +44,14 @@ pub(crate) fn refused(connection: &Connection, error: &Error, granted: Option<Sc
         ErrorCode::InsufficientScope => missing_scope(connection, refusal, granted),
         ErrorCode::WorkspaceMismatch => {
             let wanted = connection.workspace_id().unwrap_or("that workspace");
+            let which = if wanted == PERSONAL { "--personal".to_owned() } else { format!("--workspace-id {wanted}") };
             Failure::new(Code::WorkspaceForbidden, format!("{} does not work in {wanted}.", connection.source()))
-                .next(format!("service token create --workspace-id {wanted}"))
+                .next(format!("make one there: env -u SERVICE_TOKEN service token create {which}"))
+        }
+        ErrorCode::NotFound if named_workspace(connection).is_some() => {
+            let (id, by) = named_workspace(connection).unwrap_or_default();
+            Failure::new(Code::NotFound, format!("No workspace {id} (from {by}) that you can use."))
+                .next("service workspace list")
         }
         ErrorCode::Forbidden if by_token => {
             let text = "A token for automation may not do this. Use your own sign-in.";
@@ -52,6 +60,16 @@ pub(crate) fn refused(connection: &Connection, error: &Error, granted: Option<Sc
         _ => plain(refusal),
     };
     named(failure.with("source", connection.source()), refusal)
+}
+
+/// The workspace that somebody named for this command, and how: it is what was not found, where nothing else was named.
+fn named_workspace(connection: &Connection) -> Option<(String, &'static str)> {
+    let id = connection.workspace_id().filter(|id| *id != PERSONAL)?;
+    match connection.workspace.by {
+        Chooser::Flag => Some((clean(id), "--workspace-id")),
+        Chooser::Environment => Some((clean(id), "SERVICE_WORKSPACE_ID")),
+        _ => None,
+    }
 }
 
 /// What a call without a credential failed of.

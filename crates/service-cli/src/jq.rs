@@ -10,9 +10,18 @@ use serde_json::Value;
 
 use crate::failure::{Code, Failure};
 
-/// One line for each result; a text is printed as it is.
-pub(crate) fn run(filter: &str, object: &Value) -> Result<Vec<String>, Failure> {
-    let wrong = |why: &str| Failure::new(Code::Usage, format!("The filter of --jq {why}."));
+type Filter = jaq_core::Filter<data::JustLut<Val>>;
+
+fn wrong(why: &str) -> Failure {
+    Failure::new(Code::Usage, format!("The filter of --jq {why}."))
+}
+
+/// Whether a filter can be read: found out before anything is done that could not be shown then.
+pub(crate) fn check(filter: &str) -> Result<(), Failure> {
+    compile(filter).map(drop)
+}
+
+fn compile(filter: &str) -> Result<Filter, Failure> {
     let arena = Arena::default();
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     // The environment holds SERVICE_TOKEN, and is none of a filter's business.
@@ -21,7 +30,12 @@ pub(crate) fn run(filter: &str, object: &Value) -> Result<Vec<String>, Failure> 
     let modules = Loader::new(defs).load(&arena, File { code: filter, path: () });
     let modules = modules.map_err(|_| wrong("cannot be read"))?;
     let compiled = Compiler::default().with_funs(funs).compile(modules);
-    let compiled = compiled.map_err(|_| wrong("names something that does not exist"))?;
+    compiled.map_err(|_| wrong("names something that does not exist"))
+}
+
+/// One line for each result; a text is printed as it is.
+pub(crate) fn run(filter: &str, object: &Value) -> Result<Vec<String>, Failure> {
+    let compiled = compile(filter)?;
     let input = read::parse_single(object.to_string().as_bytes()).map_err(|_| wrong("got no object"))?;
     let context = Ctx::<data::JustLut<Val>>::new(&compiled.lut, Vars::new([]));
     compiled

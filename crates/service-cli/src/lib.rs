@@ -49,7 +49,8 @@ pub fn run() -> ExitCode {
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
     let context = Context::gather(arguments.everywhere);
-    match commands::run(&context, arguments.command) {
+    let filter = context.output.jq.as_deref().map_or(Ok(()), jq::check);
+    match filter.and_then(|()| commands::run(&context, arguments.command)) {
         Ok(code) => code,
         Err(failure) => {
             context.output.failure(&failure);

@@ -1,15 +1,19 @@
 //! The only place that prints. Data goes to standard output; talk, questions and errors go to standard error.
 
 use std::{
-    io::{self, Write},
-    process,
+    borrow::Cow,
+    io::{self, IsTerminal as _, Write},
 };
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use service_client::Exchange;
 
-use crate::{failure::Failure, jq, terminal::Terminal};
+use crate::{
+    failure::{Code, Failure},
+    jq,
+    terminal::Terminal,
+};
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const WARN: Style = AnsiColor::Yellow.on_default();
@@ -28,12 +32,11 @@ impl Output {
     /// What was asked for: one object for programs, or these lines for people.
     pub(crate) fn result(&self, object: &Value, lines: &str) -> Result<(), Failure> {
         match &self.jq {
-            Some(filter) => jq::run(filter, object)?.iter().for_each(|line| out(line)),
+            Some(filter) => jq::run(filter, object)?.iter().try_for_each(|line| out(line)),
             None if self.json => out(&object.to_string()),
-            None if lines.is_empty() => {}
+            None if lines.is_empty() => Ok(()),
             None => out(lines),
         }
-        Ok(())
     }
 
     /// Whether a program reads standard output.
@@ -52,7 +55,7 @@ impl Output {
     /// Something worth knowing, without a sign.
     pub(crate) fn note(&self, text: &str) {
         if !self.json && !self.quiet {
-            say(text);
+            say(&safe(text));
         }
     }
 
@@ -80,7 +83,7 @@ impl Output {
 
     fn signed(&self, style: Style, sign: &str, word: &str, text: &str) -> String {
         let sign = if self.terminal.may_draw() { sign } else { word };
-        format!("{style}{sign}{style:#} {text}")
+        format!("{style}{sign}{style:#} {}", safe(text))
     }
 }
 
@@ -103,21 +106,28 @@ pub(crate) fn trace(exchange: &Exchange<'_>) {
     say(&format!("debug: {} {} {status} {request} {took} ms", exchange.method, exchange.path));
 }
 
-/// Bytes as they are.
-pub(crate) fn bytes(bytes: &[u8]) {
+/// Bytes as they are; on a terminal, without what it would obey.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    end_quietly(&stdout.write_all(bytes).and_then(|()| stdout.flush()));
+    let written = if stdout.is_terminal() {
+        stdout.write_all(safe(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        stdout.write_all(bytes)
+    };
+    finish(written.and_then(|()| stdout.flush()))
 }
 
 /// What the user has to see to go on, also when a program reads the result.
 pub(crate) fn instruct(text: &str) {
-    say(text);
+    say(&safe(text));
 }
 
 /// A line on standard output.
-pub(crate) fn out(line: &str) {
+pub(crate) fn out(line: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
-    end_quietly(&writeln!(stdout, "{line}"));
+    let is_shown = io::stdout().is_terminal();
+    let written = if is_shown { writeln!(stdout, "{}", safe(line)) } else { writeln!(stdout, "{line}") };
+    finish(written.and_then(|()| stdout.flush()))
 }
 
 fn say(line: &str) {
@@ -125,10 +135,19 @@ fn say(line: &str) {
     drop(writeln!(stderr, "{line}"));
 }
 
-/// Nobody reads any more, as behind `| head -1`: that is no failure.
-fn end_quietly(written: &io::Result<()>) {
-    if written.is_err() {
-        process::exit(0);
+/// Without what a terminal would obey: much of what is shown was written by others.
+fn safe(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(obeyed) { Cow::Owned(text.replace(obeyed, "\u{fffd}")) } else { Cow::Borrowed(text) }
+}
+
+/// That nobody reads any more, as behind `| head -1`, is no failure. That it cannot be written is.
+fn finish(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Code::RequestFailed, format!("The output could not be written: {error}.")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -23,7 +23,7 @@ impl Terminal {
             stdin: std::io::stdin().is_terminal(),
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
-            dumb: environment.dumb,
+            dumb: environment.dumb || environment.ascii,
             ci: environment.ci,
             no_input: no_input || environment.no_input,
             silent,

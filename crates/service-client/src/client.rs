@@ -83,8 +83,9 @@ impl Client {
     /// A request to an endpoint; `ids` fill what varies in its path.
     pub(crate) fn call(&self, endpoint: &Endpoint, ids: &[&str]) -> Call<'_> {
         let mut ids = ids.iter();
-        let fill =
-            |segment| if str::starts_with(segment, '{') { ids.next().copied().unwrap_or_default() } else { segment };
+        // What is no id names nothing, and leads nowhere else.
+        let mut next = || ids.next().copied().filter(|id| is_id(id)).unwrap_or("-");
+        let fill = |segment| if str::starts_with(segment, '{') { next() } else { segment };
         let path = endpoint.path.split('/').map(fill).collect::<Vec<_>>().join("/");
         let url = format!("{}{path}", self.base_url);
         let request = match endpoint.method {
@@ -118,7 +119,7 @@ impl Client {
         if status == 401 {
             return Err(refusal(response).await);
         }
-        Ok(Raw { status, body: response.bytes().await?.to_vec() })
+        Ok(Raw { status, body: read(response).await? })
     }
 }
 
@@ -159,7 +160,7 @@ impl Call<'_> {
     pub(crate) async fn answer<T: DeserializeOwned>(self) -> Result<T, Error> {
         let response = self.succeed().await?;
         let status = response.status().as_u16();
-        let bytes = response.bytes().await?;
+        let bytes = read(response).await?;
         serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status))
     }
 
@@ -203,6 +204,25 @@ impl Call<'_> {
     }
 }
 
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Bytes of an answer that are read: no answer of the service is nearly as long.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+async fn read(mut response: Response) -> Result<Vec<u8>, Error> {
+    let status = response.status().as_u16();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if bytes.len() + chunk.len() > MOST_BYTES {
+            return Err(Error::Unexpected(status));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
 /// What an answer that is no success says.
 async fn refusal(response: Response) -> Error {
     let status = response.status().as_u16();
@@ -212,7 +232,7 @@ async fn refusal(response: Response) -> Error {
         let (_, rest) = challenge.split_once("scope=\"")?;
         Some(rest.split('"').next()?.to_owned())
     });
-    let Ok(bytes) = response.bytes().await else { return Error::Unexpected(status) };
+    let Ok(bytes) = read(response).await else { return Error::Unexpected(status) };
     match serde_json::from_slice::<ErrorBody>(&bytes) {
         Ok(body) => Error::Refused(Box::new(Refusal { status, body, retry_after, scope })),
         Err(_) => Error::Unexpected(status),

@@ -70,14 +70,14 @@ pub(crate) fn open_lock(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Makes a folder that only its owner may enter, and those above it.
+/// Makes a folder that only its owner may enter, and those above it; one that is there must be its owner's.
 pub fn make_folder(path: &Path) -> Result<(), StoreError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => Err(StoreError::new(path, "is a symbolic link; put a folder there")),
         Ok(metadata) if !metadata.is_dir() => Err(StoreError::new(path, "is not a folder")),
         Ok(metadata) => {
             platform::check_owner(path, &metadata)?;
-            platform::close_folder(path, &metadata).map_err(|error| StoreError::io(path, &error))
+            platform::check_folder(path, &metadata)
         }
         Err(_) => platform::create_folder(path).map_err(|error| StoreError::io(path, &error)),
     }
@@ -95,7 +95,7 @@ fn refused(path: &Path, error: &io::Error) -> StoreError {
 #[cfg(unix)]
 mod platform {
     use std::{
-        fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
+        fs::{DirBuilder, File, Metadata, OpenOptions, Permissions},
         io,
         os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         path::Path,
@@ -131,11 +131,13 @@ mod platform {
         Err(StoreError::new(path, "belongs to another user"))
     }
 
-    pub(super) fn close_folder(path: &Path, metadata: &Metadata) -> io::Result<()> {
-        if metadata.permissions().mode() & OTHERS == 0 {
+    /// A folder that was there before is somebody's, and stays as it is; in one that others can change, nothing is kept.
+    pub(super) fn check_folder(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+        let mode = metadata.permissions().mode();
+        if mode & 0o022 == 0 || mode & 0o1000 != 0 {
             return Ok(());
         }
-        fs::set_permissions(path, Permissions::from_mode(0o700))
+        Err(StoreError::new(path, "can be changed by other users; take that right from them with chmod go-w"))
     }
 
     pub(super) fn create_folder(path: &Path) -> io::Result<()> {
@@ -170,7 +172,7 @@ mod platform {
         Ok(())
     }
 
-    pub(super) fn close_folder(_: &Path, _: &Metadata) -> io::Result<()> {
+    pub(super) fn check_folder(_: &Path, _: &Metadata) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -26,6 +26,8 @@ use crate::{Busy, Client, Error, Lock};
 
 /// How long before its end an access token counts as old, so that it does not end on the way.
 const MARGIN: Duration = Duration::from_secs(60);
+/// Seconds that an access token is believed to live, whatever is said.
+const LONGEST: i64 = 86_400;
 /// How long another process may take to renew.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,7 +52,7 @@ pub struct Access {
 impl Access {
     #[must_use]
     pub fn of(tokens: &TokenResponse, now: Timestamp) -> Self {
-        let lifetime = Duration::from_secs(tokens.expires_in.unsigned_abs());
+        let lifetime = Duration::from_secs(tokens.expires_in.clamp(0, LONGEST).unsigned_abs());
         Self { token: tokens.access_token.clone(), expires_at: now + lifetime }
     }
 }

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap_complete::Shell;
 
-use crate::{command, output};
+use crate::{command, failure::Failure, output};
 
-pub(super) fn run(shell: Shell) -> ExitCode {
+pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "service", &mut script);
-    output::out(String::from_utf8_lossy(&script).trim_end());
-    ExitCode::SUCCESS
+    output::out(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,7 @@
 //! `service doctor`: what could be wrong on this machine. It shows no secret and changes nothing.
 
+use std::process::ExitCode;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -7,35 +9,62 @@ use crate::{
     context::Context,
     credentials::{Keyring, Place, shown},
     explain,
-    failure::Failure,
+    failure::{Code, Failure},
 };
 
 /// One thing that was looked at.
 struct Finding {
     name: &'static str,
     good: bool,
+    /// Whether the command works without it: then it is told, and nothing is wrong.
+    spare: bool,
     said: String,
 }
 
-pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
     let mut findings = vec![settings(context), token(context), store(context), keyring(context), browser(context)];
     findings.extend(service(context).await);
+    findings.push(credential(context).await);
     let mut lines = Vec::new();
-    for Finding { name, good, said } in &findings {
-        lines.push(format!("{}   {name:<10}   {said}", if *good { "ok" } else { "--" }));
+    for Finding { name, good, spare, said } in &findings {
+        let mark = match (good, spare) {
+            (true, _) => "ok",
+            (false, true) => "--",
+            (false, false) => "!!",
+        };
+        lines.push(format!("{mark}   {name:<10}   {said}"));
     }
     let checks: Vec<Value> = findings
         .iter()
-        .map(|finding| json!({ "name": finding.name, "ok": finding.good, "message": finding.said }))
+        .map(|finding| json!({ "name": finding.name, "ok": finding.good || finding.spare, "message": finding.said }))
         .collect();
-    let good = findings.iter().all(|finding| finding.good);
-    context.output.result(&json!({ "ok": good, "checks": checks }), &lines.join("\n"))
+    let good = findings.iter().all(|finding| finding.good || finding.spare);
+    context.output.result(&json!({ "ok": good, "checks": checks }), &lines.join("\n"))?;
+    Ok(ExitCode::from(u8::from(!good)))
 }
 
 fn found(name: &'static str, result: Result<String, String>) -> Finding {
-    match result {
-        Ok(said) => Finding { name, good: true, said },
-        Err(said) => Finding { name, good: false, said },
+    let good = result.is_ok();
+    Finding { name, good, spare: false, said: result.unwrap_or_else(|said| said) }
+}
+
+/// The same for what the command can do without.
+fn spare(name: &'static str, result: Result<String, String>) -> Finding {
+    Finding { spare: true, ..found(name, result) }
+}
+
+/// Whether the service takes what there is to sign in with.
+async fn credential(context: &Context) -> Finding {
+    let ask = async {
+        let connection = context.connect()?;
+        connection.call(context, async |client, token| client.whoami(token, None).await).await
+    };
+    match ask.await {
+        Err(failure) if failure.code == Code::NotSignedIn => {
+            spare("accepted", Err("not signed in: service login".into()))
+        }
+        Err(failure) => found("accepted", Err(failure.message)),
+        Ok(whoami) => found("accepted", Ok(format!("the service knows {}", whoami.user.email))),
     }
 }
 
@@ -71,7 +100,7 @@ fn store(context: &Context) -> Finding {
 
 fn keyring(context: &Context) -> Finding {
     let answer = Keyring::probe(&context.environment);
-    found("keyring", answer.map(|()| "it answers".to_owned()).map_err(|why| format!("it does not answer ({why})")))
+    spare("keyring", answer.map(|()| "it answers".to_owned()).map_err(|why| format!("it does not answer ({why})")))
 }
 
 fn browser(context: &Context) -> Finding {
@@ -82,7 +111,7 @@ fn browser(context: &Context) -> Finding {
         (None, false, true) => Ok("the system's own".to_owned()),
         (None, false, false) => Err("no display: sign in with a code by mail".to_owned()),
     };
-    found("browser", said)
+    spare("browser", said)
 }
 
 /// Whether the service answers, and is the one it says it is.

@@ -24,10 +24,10 @@ Only `token create` ever prints a credential.";
 pub(super) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
     let words: Vec<_> = topic.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["environment"] => output::out(&listed(VARIABLES)),
-        ["exit-codes"] => output::out(&listed(EXITS)),
-        ["json"] => output::out(JSON),
-        _ => output::out(help_of(&words)?.trim_end()),
+        ["environment"] => output::out(&listed(VARIABLES))?,
+        ["exit-codes"] => output::out(&listed(EXITS))?,
+        ["json"] => output::out(JSON)?,
+        _ => output::out(help_of(&words)?.trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,9 +18,16 @@ pub(super) async fn run(context: &Context, arguments: &Logout) -> Result<(), Fai
     } else {
         vec![context.kept(&context.origin()?)?]
     };
-    let mut objects = Vec::new();
+    let (mut objects, mut failed) = (Vec::new(), None);
     for kept in kept {
-        objects.extend(sign_out(context, &kept).await?);
+        match sign_out(context, &kept).await {
+            Ok(object) => objects.extend(object),
+            // The others are signed out all the same.
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    if let Some(failure) = failed {
+        return Err(failure);
     }
     if objects.is_empty() {
         context.output.note("Not signed in. Nothing to do.");
@@ -41,16 +48,21 @@ async fn sign_out(context: &Context, kept: &Kept) -> Result<Option<Value>, Failu
     let refresh_token = kept.refresh_token();
     let forgotten = kept.forget();
     drop(locks);
-    forgotten.map_err(store_failed)?;
 
     let client = context.client(&kept.origin)?;
+    // Whatever became of it here, the server is told: with either token of the pair.
     let told = match refresh_token {
-        Ok(Some(token)) => {
-            let told = context.waiting(client.revoke(SERVICE_CLI, &token)).await;
-            told.map_err(|error| explain::refused_at(&kept.origin, &error).code.as_str())
-        }
-        _ => Err("store_failed"),
+        Ok(Some(token)) => context.waiting(client.revoke(SERVICE_CLI, &token)).await,
+        _ => context.waiting(client.revoke_access(SERVICE_CLI, &sign_in.access_token)).await,
     };
+    let told = told.map_err(|error| explain::refused_at(&kept.origin, &error).code.as_str());
+    if let Err(error) = forgotten {
+        // The record is still there: nothing was signed out here.
+        if kept.record().map_err(store_failed)?.is_some() {
+            return Err(store_failed(error));
+        }
+        context.output.warn(&format!("{error} What it had is worth nothing once the session has ended."));
+    }
     let (email, store) = (&sign_in.user.email, sign_in.place);
     match told {
         Ok(()) => {

@@ -27,7 +27,7 @@ const STOPPED: u8 = 130;
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Completion { shell } => return Ok(completion::run(shell)),
+        Command::Completion { shell } => return completion::run(shell),
         Command::Help { topic } => return help::run(&topic),
         _ => {}
     }
@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failu
     // A thread may still wait for a line or for the keyring; nobody waits for it.
     runtime.shutdown_background();
     result.unwrap_or_else(|| {
-        output::instruct(if is_login { "\nStopped. Nothing was saved." } else { "\nStopped." });
+        output::instruct(if is_login && !context.is_saved() { "\nStopped. Nothing was saved." } else { "\nStopped." });
         Ok(ExitCode::from(STOPPED))
     })
 }
@@ -55,13 +55,13 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Whoami => return whoami::run(context).await,
         Command::Api(arguments) => return api::run(context, &arguments).await,
         Command::Token(command) => return token::run(context, command).await,
+        Command::Doctor => return doctor::run(context).await,
         Command::Login(arguments) => login::run(context, &arguments).await,
         Command::Logout(arguments) => logout::run(context, &arguments).await,
         Command::Workspace(command) => workspace::run(context, command).await,
         Command::Project(command) => project::run(context, &command).await,
         Command::Pack(command) => pack::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
-        Command::Doctor => doctor::run(context).await,
         Command::Completion { .. } | Command::Help { .. } => Ok(()),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
         Ok((connection, whoami, name)) => {
             let object = object(context, &connection, &whoami, name.as_deref())?;
             context.output.result(&object, &lines(context, &connection, &whoami, name.as_deref())?)?;
-            warn_of_ignored(context, &connection)?;
+            warn_of_ignored(context, &connection, &whoami)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) if context.output.is_for_programs() && failure.code.exit() != 2 => {
@@ -154,12 +154,13 @@ fn lines(context: &Context, connection: &Connection, whoami: &Whoami, name: Opti
 }
 
 /// A workspace that was chosen has no say over a token that brings its own.
-fn warn_of_ignored(context: &Context, connection: &Connection) -> Result<(), Failure> {
+fn warn_of_ignored(context: &Context, connection: &Connection, whoami: &Whoami) -> Result<(), Failure> {
     if !connection.is_from_environment() || connection.workspace.by != Chooser::Token {
         return Ok(());
     }
     let record = context.kept(&connection.origin)?.record().map_err(store_failed)?;
-    if let Some(saved) = record.and_then(|sign_in| sign_in.workspace) {
+    let here = whoami.space.workspace_id.map_or_else(|| PERSONAL.to_owned(), |id| id.to_string());
+    if let Some(saved) = record.and_then(|sign_in| sign_in.workspace).filter(|saved| saved.id != here) {
         let (name, id) = (clean(&saved.name), saved.id);
         context.output.warn(&format!("The saved workspace {name} ({id}) is ignored while SERVICE_TOKEN is set."));
     }

@@ -23,8 +23,8 @@ pub(crate) struct Keyring {
 }
 
 impl Keyring {
-    pub(crate) fn entry(profile: &str, origin: &Origin) -> Self {
-        Self { service: format!("service:{origin}"), user: profile.to_owned() }
+    pub(crate) fn entry(origin: &Origin, name: &str) -> Self {
+        Self { service: format!("service:{origin}"), user: name.to_owned() }
     }
 
     /// Whether secrets can be kept here: keeps one, reads it and removes it. Says why not.

@@ -98,7 +98,7 @@ impl Kept {
             let refresh_token = sign_in.refresh_token.take();
             let refresh_token =
                 refresh_token.ok_or_else(|| StoreError::other("there is no refresh token".to_owned()))?;
-            self.entry().set(refresh_token.expose())?;
+            self.entry(&sign_in)?.set(refresh_token.expose())?;
         }
         self.change(|profile| {
             profile.api_url = Some(self.origin.as_str().to_owned());
@@ -119,19 +119,16 @@ impl Kept {
         self.credentials.path()
     }
 
-    /// The locks for a sign-in that will be kept there.
-    pub(crate) fn locks_for(&self, place: Place) -> Result<Vec<PathBuf>, StoreError> {
-        let own = self.credentials.folder.join("credentials.lock");
-        if place == Place::File {
-            return Ok(vec![own]);
-        }
-        // A keyring's entry is its user's, whatever folder the command was given, and so is its lock.
-        let folder = Environment::user_folder().map_err(|failure| StoreError::other(failure.message))?;
-        Ok(vec![folder.join(self.entry().lock_name()), own])
+    /// Removes what the keyring has of a sign-in.
+    pub(crate) fn forget_entry(&self, sign_in: &SignIn) -> Result<(), StoreError> {
+        if sign_in.place == Place::Keyring { self.entry(sign_in)?.delete() } else { Ok(()) }
     }
 
-    fn entry(&self) -> Keyring {
-        Keyring::entry(&self.profile, &self.origin)
+    fn entry(&self, sign_in: &SignIn) -> Result<Keyring, StoreError> {
+        let name = sign_in.entry.as_deref();
+        let name =
+            name.ok_or_else(|| StoreError::new(&self.path(), "does not name the keyring's entry; sign in again"))?;
+        Ok(Keyring::entry(&self.origin, name))
     }
 
     fn change(&self, change: impl FnOnce(&mut Profile)) -> Result<(), StoreError> {
@@ -139,15 +136,17 @@ impl Kept {
         change(book.profiles.entry(self.profile.clone()).or_default());
         self.credentials.write(&book)
     }
-
-    fn place(&self) -> Result<Option<Place>, StoreError> {
-        Ok(self.record()?.map(|sign_in| sign_in.place))
-    }
 }
 
 impl TokenStore for Kept {
     fn locks(&self) -> Result<Vec<PathBuf>, StoreError> {
-        self.locks_for(self.place()?.unwrap_or(Place::File))
+        let own = self.credentials.folder.join("credentials.lock");
+        let Some(sign_in) = self.record()?.filter(|sign_in| sign_in.place == Place::Keyring) else {
+            return Ok(vec![own]);
+        };
+        // A keyring's entry is its user's, whatever folder the command was given, and so is its lock.
+        let folder = Environment::user_folder().map_err(|failure| StoreError::other(failure.message))?;
+        Ok(vec![folder.join(self.entry(&sign_in)?.lock_name()), own])
     }
 
     fn access(&self) -> Result<Option<Access>, StoreError> {
@@ -156,18 +155,19 @@ impl TokenStore for Kept {
 
     fn refresh_token(&self) -> Result<Option<RefreshToken>, StoreError> {
         match self.record()? {
-            Some(SignIn { place: Place::Keyring, .. }) => {
-                Ok(self.entry().get()?.and_then(|text| RefreshToken::parse(&text)))
+            Some(sign_in) if sign_in.place == Place::Keyring => {
+                Ok(self.entry(&sign_in)?.get()?.and_then(|text| RefreshToken::parse(&text)))
             }
-            Some(SignIn { refresh_token, .. }) => Ok(refresh_token),
+            Some(sign_in) => Ok(sign_in.refresh_token),
             None => Ok(None),
         }
     }
 
     fn save(&self, access: &Access, refresh_token: &RefreshToken) -> Result<(), StoreError> {
-        let in_keyring = self.place()? == Some(Place::Keyring);
-        if in_keyring {
-            self.entry().set(refresh_token.expose())?;
+        let kept = self.record()?.filter(|sign_in| sign_in.place == Place::Keyring);
+        let in_keyring = kept.is_some();
+        if let Some(sign_in) = kept {
+            self.entry(&sign_in)?.set(refresh_token.expose())?;
         }
         self.change(|profile| {
             if let Some(sign_in) = profile.sign_ins.get_mut(self.origin.as_str()) {
@@ -177,12 +177,12 @@ impl TokenStore for Kept {
     }
 
     fn forget(&self) -> Result<(), StoreError> {
-        let in_keyring = self.place()? == Some(Place::Keyring);
+        let Some(sign_in) = self.record()? else { return Ok(()) };
         self.change(|profile| {
             profile.sign_ins.remove(self.origin.as_str());
         })?;
         // Last: should the keyring not answer, at least nothing here points to it any more.
-        if in_keyring { self.entry().delete() } else { Ok(()) }
+        self.forget_entry(&sign_in)
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct SignIn {
     pub(crate) user: Signer,
     #[serde(rename = "store")]
     pub(crate) place: Place,
+    /// What its entry in the keyring is called. Drawn for each sign-in, so that no two share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entry: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<SavedWorkspace>,
     pub(crate) scopes: Scopes,

@@ -30,6 +30,17 @@ fn any_request_can_be_sent_and_its_answer_is_printed_as_it_came() -> Result<()> 
         let made: Value = serde_json::from_slice(&output.stdout)?;
         assert_eq!(made["name"], "Garden");
         assert_eq!(machine.run(&["api", "POST", "/v1/projects", "--input", "/nowhere"]).await?.code, Some(2));
+        // In the workspace that commands work in, where the endpoint has one.
+        let acme = machine.run(&["workspace", "list", "--jq", ".workspaces[0].id"]).await?.stdout.trim().to_owned();
+        machine.run(&["workspace", "use", &acme]).await?;
+        let made = machine.run(&["api", "POST", "/v1/projects", "--input", "p.json"]).await?;
+        assert_eq!(made.code, Some(2), "a body that is not there");
+        std::fs::write(machine.home.path().join("p.json"), r#"{"name":"Shared"}"#)?;
+        let made = machine.run(&["api", "POST", "/v1/projects", "--input", "p.json", "--jq", ".workspaceId"]).await?;
+        assert_eq!(made.stdout.trim(), acme);
+        assert_eq!(machine.run(&["api", "GET", "/v1/workspaces"]).await?.code, Some(0));
+        let refused = machine.run(&["api", "POST", "/v1/projects"]).await?;
+        assert_eq!((refused.code, refused.stderr.lines().next()), (Some(2), Some("error: This request has a body.")));
         let renewed = {
             server.advance(1000);
             machine.run(&["api", "GET", "/v1/whoami"]).await?

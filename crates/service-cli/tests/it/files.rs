@@ -118,6 +118,36 @@ fn a_sign_in_is_sent_only_to_the_address_that_it_is_of() -> Result<()> {
 }
 
 #[test]
+fn a_folder_that_is_there_is_left_as_it_is_and_one_that_others_change_is_not_used() -> Result<()> {
+    run(async |server, machine| {
+        fs::create_dir(machine.config())?;
+        fs::set_permissions(machine.config(), Permissions::from_mode(0o755))?;
+        machine.log_in(server).await?;
+        assert_eq!((mode(&machine.config())?, mode(&machine.file())?), (0o755, 0o600));
+        fs::set_permissions(machine.config(), Permissions::from_mode(0o777))?;
+        machine.expire()?;
+        let shown = machine.show(&["project", "list"]).await?;
+        ensure!(shown.starts_with("E| error: <config> can be changed by other users;"), "{shown}");
+        assert_eq!(mode(&machine.config())?, 0o777);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_token_is_sent_only_where_somebody_said() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let token = server.sign_in("bot@acme.test", "read").await?.access_token;
+        let mut command = machine.command();
+        command.env_remove("SERVICE_API_URL").env("SERVICE_TOKEN", &token).arg("whoami");
+        let ran = machine.finish(&mut command).await?;
+        ensure!(ran.stderr.starts_with("error: SERVICE_TOKEN is set, and SERVICE_API_URL is not."), "{ran:?}");
+        assert_eq!(ran.code, Some(2));
+        Ok(())
+    })
+}
+
+#[test]
 fn a_path_cannot_lead_a_sign_in_elsewhere() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;

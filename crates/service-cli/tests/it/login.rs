@@ -33,7 +33,7 @@ fn over_ssh_a_code_signs_in() -> Result<()> {
         pty.expect("No browser here (SSH session). Signing in with an email code instead.").await?;
         pty.expect("Email: ").await?;
         pty.line(EMAIL).await?;
-        pty.expect("We sent a 8-digit code to ana@acme.test. It works for 10 minutes.").await?;
+        pty.expect("We sent a code of 8 digits to ana@acme.test. It works for 10 minutes.").await?;
         pty.expect("Code: ").await?;
         let code = mailed_code(server).await?;
         // As the mail shows it.
@@ -65,7 +65,7 @@ fn a_wrong_code_is_asked_for_again_and_then_a_new_one_is_offered() -> Result<()>
         pty.expect("Send a new code to ana@acme.test? [Y/n] ").await?;
         server.advance(61);
         pty.line("y").await?;
-        pty.expect("We sent a 8-digit code").await?;
+        pty.expect("We sent a code of 8 digits").await?;
         pty.expect("Code: ").await?;
         let code = mailed_code(server).await?;
         pty.line(&code).await?;

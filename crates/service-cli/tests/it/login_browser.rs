@@ -118,7 +118,7 @@ fn a_refusal_in_the_browser_saves_nothing() -> Result<()> {
             |name: &str| asked.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
         let (redirect, state) = (find("redirect_uri").context("no uri")?, find("state").context("no state")?);
         let client = browser()?;
-        client.get(format!("{redirect}?error=access_denied&state={state}")).send().await?;
+        client.get(format!("{redirect}?error=access_denied&state={state}&iss={}", machine.url)).send().await?;
         let page = client.get(redirect.replace("/callback", "/done")).send().await?.text().await?;
         ensure!(page.contains("<h1>Not signed in</h1>"), "{page}");
         pty.expect("Sign-in was refused in the browser. Nothing was saved.").await?;

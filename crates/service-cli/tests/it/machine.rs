@@ -251,6 +251,9 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// A name for a word that differs from run to run.
 fn named(word: &str) -> Option<String> {
+    if word.len() == 10 && word.parse::<jiff::civil::Date>().is_ok() {
+        return Some("<date>".to_owned());
+    }
     let (kind, rest) = word.rsplit_once('_')?;
     let kind = kind.rsplit('/').next().unwrap_or_default();
     if kind == "svc_cli" {

@@ -15,6 +15,53 @@ use crate::{
 };
 
 #[test]
+fn what_cannot_be_written_is_a_failure_and_what_nobody_reads_is_not() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let full = |arguments: &[&str]| {
+            let mut command = tokio::process::Command::from(machine.command());
+            let full = std::fs::File::options().write(true).open("/dev/full")?;
+            anyhow::Ok(command.args(arguments).stdout(full).stderr(std::process::Stdio::piped()).spawn()?)
+        };
+        let made = full(&["token", "create", "--personal"])?.wait_with_output().await?;
+        let said = String::from_utf8(made.stderr)?;
+        assert_eq!(made.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("The output could not be written") && said.contains("service token revoke clit_"),
+            "{said}"
+        );
+        let gone = full(&["whoami", "--json"])?.wait_with_output().await?;
+        assert_eq!(gone.status.code(), Some(1));
+        // A filter that cannot be read is found before anything is made.
+        let before = server.sql("select count(*) from cli_tokens").await?;
+        assert_eq!(machine.run(&["token", "create", "--personal", "--jq", ".token["]).await?.code, Some(2));
+        assert_eq!(server.sql("select count(*) from cli_tokens").await?, before);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_others_wrote_does_not_steer_the_terminal() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        std::fs::write(
+            machine.home.path().join("p.json"),
+            r#"{"name":"A","description":"x\u001b]52;c;aGk=\u0007\u009b31my"}"#,
+        )?;
+        assert_eq!(machine.run(&["api", "POST", "/v1/projects", "--input", "p.json"]).await?.code, Some(0));
+        for arguments in ["api GET /v1/projects --jq '.data[].description'", "api GET /v1/projects"] {
+            let (screen, exit) = Pty::start(machine, arguments, &[])?.end().await?;
+            assert_eq!(exit, Some(0));
+            assert!(
+                !screen.contains("\u{1b}]52") && !screen.contains('\u{9b}') && screen.contains("52;c;aGk="),
+                "{screen:?}"
+            );
+        }
+        Ok(())
+    })
+}
+
+#[test]
 fn colours_are_for_terminals_and_for_those_who_ask() -> Result<()> {
     run(async |server, machine| {
         settled(server, machine).await?;
@@ -94,11 +141,16 @@ O| ok   sign-in      ana@acme.test, in <config>/credentials.json (not encrypted)
 O| --   keyring      it does not answer (no D-Bus session)
 O| --   browser      no display: sign in with a code by mail
 O| ok   service      <server> answers
+O| ok   accepted     the service knows ana@acme.test
 exit 0";
         assert_eq!(machine.show(&["doctor"]).await?, expected);
         let nobody = Machine::new("http://127.0.0.1:9", &machine.leaks)?;
         let shown = nobody.show(&["doctor"]).await?;
-        ensure!(shown.contains("--   service      Could not reach <host>: nothing listens there."), "{shown}");
+        ensure!(shown.contains("!!   service      Could not reach <host>: nothing listens there."), "{shown}");
+        ensure!(
+            shown.contains("--   accepted     not signed in: service login") && shown.ends_with("exit 1"),
+            "{shown}"
+        );
         Ok(())
     })
 }

@@ -24,7 +24,8 @@ fn a_token_is_alone_on_standard_output() -> Result<()> {
         let acme = settled(server, machine).await?;
         let expected = "\
 E| ok: Created token <clit> for Acme (<wsp>).
-E|   It is shown once. Put it in SERVICE_TOKEN; it works only in this workspace.
+E|   It may read, works only there, and ends on <date>. It is shown once.
+E|   Put it in SERVICE_TOKEN, and <server> in SERVICE_API_URL.
 O| <token>
 exit 0";
         assert_eq!(machine.show(&["token", "create", "--workspace-id", &acme]).await?, expected);

@@ -113,7 +113,7 @@ fn a_dead_token_is_blamed_by_name_and_silence_blames_nothing() -> Result<()> {
         let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         for (token, first, exit) in [
             ("", "E| error: SERVICE_TOKEN is set but empty. In CI this usually means that the secret is missing.", 4),
-            ("hunter2", "E| error: SERVICE_TOKEN does not look like a token: it is something else.", 4),
+            ("hunter2", "E| error: SERVICE_TOKEN does not look like a token: no token begins like this.", 4),
             ("Bearer abc", "E| error: SERVICE_TOKEN does not look like a token: it begins with \"Bearer \".", 4),
             ("a\nb", "E| error: SERVICE_TOKEN does not look like a token: it has a line break.", 4),
             ("a.b.c", "E| error: The token in SERVICE_TOKEN is not one of this service.", 4),

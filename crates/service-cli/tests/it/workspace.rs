@@ -15,7 +15,7 @@ fn a_workspace_is_chosen_and_kept() -> Result<()> {
     run(async |server, machine| {
         let acme = settled(server, machine).await?;
         let listed = machine.show(&["workspace", "list"]).await?;
-        assert_eq!(listed, "O| \t<wsp>\tAcme\towner\nO| \tpersonal\tPersonal\t\nexit 0");
+        assert_eq!(listed, "O| \t<wsp>\tAcme\towner\nO| *\tpersonal\tPersonal\t\nexit 0");
         let expected = "E| ok: Commands now use Acme (<wsp>). Change for one command with --workspace-id.\nexit 0";
         assert_eq!(machine.show(&["workspace", "use", &acme]).await?, expected);
         let listed = machine.show(&["ws", "ls"]).await?;
@@ -124,7 +124,7 @@ fn a_token_of_one_workspace_is_refused_in_another() -> Result<()> {
         let variables = [("SERVICE_TOKEN", token.as_str())];
         let expected = "\
 E| error: SERVICE_TOKEN does not work in <wsp>.
-E| next: service token create --workspace-id <wsp>
+E| next: make one there: env -u SERVICE_TOKEN service token create --workspace-id <wsp>
 exit 5";
         assert_eq!(machine.show_with(&["project", "list", "--workspace-id", &acme], &variables).await?, expected);
         Ok(())

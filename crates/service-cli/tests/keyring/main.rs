@@ -98,6 +98,56 @@ fn the_refresh_token_is_in_the_keyring_and_in_no_file() -> Result<()> {
 }
 
 #[test]
+fn two_sign_ins_of_one_user_have_entries_of_their_own() -> Result<()> {
+    run(async |server, machine| {
+        let (_bus, machine) = Bus::start(machine)?;
+        log_in(server, &machine).await?;
+        // Another folder, and another person.
+        let mut other = Machine::new(&machine.url, &machine.leaks)?;
+        other.environment.clone_from(&machine.environment);
+        other.environment.push(("HOME".to_owned(), machine.home.path().display().to_string()));
+        let mut pty = Pty::start(&other, "login --method code --email bob@acme.test", &[])?;
+        pty.expect("Code: ").await?;
+        let code = server.mailbox.next_mail_to("bob@acme.test").await?.code().context("the mail holds no code")?;
+        server.leaks.register("otp code", &code);
+        pty.line(&code).await?;
+        assert_eq!(pty.end().await?.1, Some(0));
+        for (machine, email) in [(&machine, EMAIL), (&other, "bob@acme.test")] {
+            machine.expire()?;
+            let who = machine.run(&["whoami", "--jq", ".user.email"]).await?;
+            assert_eq!(who.stdout.trim(), email, "{who:?}");
+        }
+        assert_eq!(machine.run(&["logout"]).await?.code, Some(0));
+        other.expire()?;
+        assert_eq!(other.run(&["whoami"]).await?.code, Some(0), "the other was signed out");
+        Ok(())
+    })
+}
+
+/// The keyring dies with its bus: what it had cannot be read, and the session is ended all the same.
+#[test]
+fn without_its_keyring_a_sign_in_is_still_ended_on_the_server_and_can_move_to_a_file() -> Result<()> {
+    run(async |server, machine| {
+        let (bus, machine) = Bus::start(machine)?;
+        log_in(server, &machine).await?;
+        drop(bus);
+        let live = "select count(*) from grants where revoked_at is null";
+        assert_eq!(server.sql(live).await?.as_deref(), Some("1"));
+        let ran = machine.run(&["logout"]).await?;
+        assert_eq!((ran.code, server.sql(live).await?.as_deref()), (Some(0), Some("0")), "{ran:?}");
+        let (bus, machine) = Bus::start(&machine)?;
+        server.advance(61);
+        log_in(server, &machine).await?;
+        drop(bus);
+        server.advance(61);
+        machine.log_in(server).await?;
+        assert_eq!(machine.sign_in()?["store"], "file");
+        assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        Ok(())
+    })
+}
+
+#[test]
 fn two_folders_that_share_an_entry_share_its_lock() -> Result<()> {
     run(async |server, machine| {
         let (_bus, machine) = Bus::start(machine)?;

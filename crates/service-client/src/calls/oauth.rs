@@ -5,7 +5,7 @@ use service_api::{
     endpoints::{self, Endpoint},
     ids::OtpId,
     oauth::{AboutToken, CODE_GRANT, Introspection, OTP_GRANT, REFRESH_GRANT, TokenRequest, TokenResponse},
-    token::{CodeVerifier, OtpCode, PresentedToken, RefreshToken},
+    token::{AccessToken, CodeVerifier, OtpCode, PresentedToken, RefreshToken},
 };
 
 use crate::{Client, Error};
@@ -63,8 +63,17 @@ impl Client {
 
     /// Signs out: ends the session that the token belongs to.
     pub async fn revoke(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<(), Error> {
+        self.give_back(client_id, refresh_token.expose()).await
+    }
+
+    /// The same with the other token of the pair, while it lives.
+    pub async fn revoke_access(&self, client_id: &str, access_token: &AccessToken) -> Result<(), Error> {
+        self.give_back(client_id, access_token.expose()).await
+    }
+
+    async fn give_back(&self, client_id: &str, token: &str) -> Result<(), Error> {
         let body = AboutToken {
-            token: Some(PresentedToken::new(refresh_token.expose().to_owned())),
+            token: Some(PresentedToken::new(token.to_owned())),
             client_id: Some(client_id.to_owned()),
             ..AboutToken::default()
         };

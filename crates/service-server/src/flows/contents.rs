@@ -11,7 +11,7 @@ use service_api::{
     workspaces::ContentScope,
 };
 use service_rules::{
-    contents::{self, Invalid},
+    contents::{Checked, Invalid},
     scope_of_content,
     space::{Place, Reach, Refusal as SpaceRefusal},
 };
@@ -126,7 +126,7 @@ pub async fn create(
     let now = app.clock.now();
     let (fields, scope) = read(sent).map_err(Failure::Refused)?;
     let space = place(here, scope).map_err(Failure::Refused)?;
-    let fields = match contents::create(kind, &fields) {
+    let fields = match Checked::read(kind, &fields).and_then(|checked| checked.create(kind)) {
         Ok(fields) => fields,
         Err(invalid) => return Err(refuse(app, here, invalid).await),
     };
@@ -192,6 +192,10 @@ pub async fn update(
     let now = app.clock.now();
     let id: Uuid = ids::read(kind.prefix(), id).ok_or_else(not_found)?;
     let (sent, scope) = read(sent).map_err(Failure::Refused)?;
+    let checked = match Checked::read(kind, &sent) {
+        Ok(checked) => checked,
+        Err(invalid) => return Err(refuse(app, here, invalid).await),
+    };
     let to = place(here, scope).map_err(Failure::Refused)?;
     let mut spaces = vec![SpaceKey::of(here.place, here.user_id)];
     if scope.is_some() && matches!(here.reach, Reach::Anywhere(_)) {
@@ -206,13 +210,7 @@ pub async fn update(
     if to != space {
         check_room(&db, to, kind).await?;
     }
-    let fields = match contents::update(kind, &found.content.fields, &sent) {
-        Ok(fields) => fields,
-        Err(invalid) => {
-            drop(db);
-            return Err(refuse(app, here, invalid).await);
-        }
-    };
+    let fields = checked.update(&found.content.fields);
     let change = Change { fields: &fields, to, now };
     let updated = store::contents::update(&db, space, kind, (id, found.version), &change).await?;
     // Between reading and writing somebody else changed it.
@@ -227,7 +225,8 @@ async fn find_locked_in(
     kind: Kind,
     id: Uuid,
 ) -> Result<Option<(SpaceKey, Stored)>, Failure<Refusal>> {
-    for space in spaces {
+    // The first once more: while the others were waited for, a move may have brought it there.
+    for space in spaces.iter().chain(spaces.first()) {
         if let Some(found) = store::contents::find_locked(db, *space, kind, id).await? {
             return Ok(Some((*space, found)));
         }
@@ -244,7 +243,7 @@ pub async fn delete(app: &App, here: Here<'_>, kind: Kind, id: &str, meant: &Mea
     let db = app.database.begin().await?;
     store::contents::enter(&db, &[space]).await?;
     let Some(found) = store::contents::find_locked(&db, space, kind, id).await? else {
-        return if store::deletions::find(&db, thing).await? { Ok(()) } else { Err(not_found()) };
+        return if store::deletions::touch(&db, thing).await? { Ok(db.commit().await?) } else { Err(not_found()) };
     };
     if !meant.is_met_by(found.version) {
         return Err(Failure::Refused(Refusal::Stale));

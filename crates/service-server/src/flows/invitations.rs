@@ -89,7 +89,7 @@ pub async fn revoke(app: &App, caller: &Caller<'_>, id: &str, invitation: &str) 
     if store::invitations::delete(&db, id, invitation).await? {
         store::deletions::insert(&db, thing, now).await?;
         caller.record(&db, id, (EventName::InvitationRevoked, now), json!({ "invitation": invitation })).await?;
-    } else if !store::deletions::find(&db, thing).await? {
+    } else if !store::deletions::touch(&db, thing).await? {
         return Err(Failure::Refused(Refusal::NotFound));
     }
     Ok(db.commit().await?)

@@ -43,7 +43,7 @@ async fn send(attempt: &Attempt<'_>, email: &str) -> Result<OtpRequested, Failur
         _ => explain::refused_at(attempt.origin, &error),
     })?;
     let minutes = sent.expires_in / 60;
-    let text = format!("We sent a {}-digit code to {email}. It works for {minutes} minutes.", sent.code_length);
+    let text = format!("We sent a code of {} digits to {email}. It works for {minutes} minutes.", sent.code_length);
     output::instruct(&text);
     Ok(sent)
 }

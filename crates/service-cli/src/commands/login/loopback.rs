@@ -48,7 +48,8 @@ impl Expected {
         let find = |name: &str| url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
         let state = find("state").unwrap_or_default();
         let is_ours = bool::from(state.as_bytes().ct_eq(self.state.as_bytes()));
-        if !is_ours || find("iss").is_some_and(|issuer| issuer != self.issuer) {
+        // The service always says who it is (RFC 9207).
+        if !is_ours || find("iss").as_deref() != Some(&self.issuer) {
             return Arrival::Foreign;
         }
         match (find("code"), find("error")) {
@@ -181,11 +182,11 @@ mod tests {
 
     #[test]
     fn the_state_decides_first() {
-        assert!(matches!(judge("state=right&code=c"), Arrival::Code(_)));
         assert!(matches!(judge("state=right&code=c&iss=https%3A%2F%2Fservice.example"), Arrival::Code(_)));
-        assert!(matches!(judge("state=right&error=access_denied"), Arrival::Denied));
+        assert!(matches!(judge("state=right&error=access_denied&iss=https%3A%2F%2Fservice.example"), Arrival::Denied));
         for foreign in [
-            "state=wrong&code=c",
+            "state=wrong&code=c&iss=https%3A%2F%2Fservice.example",
+            "state=right&code=c",
             "code=c",
             "state=wrong&error=x",
             "state=right",

@@ -88,11 +88,26 @@ pub(super) async fn run(context: &Context, arguments: &Login) -> Result<(), Fail
     let patience = Duration::from_secs(arguments.timeout);
     let mut attempt = Attempt { context, client: &client, origin: &origin, lines, patience, authorize_url };
     let tokens = attempt.sign_in(arguments).await?;
+    let unkept = RefreshToken::parse(tokens.refresh_token.expose());
+    match finish(&attempt, &kept, place, tokens).await {
+        Ok(done) => Ok(done),
+        Err(failure) => {
+            // Nobody holds this session: it does not stay open either.
+            if let Some(token) = unkept.filter(|_| !context.is_saved()) {
+                drop(client.revoke(SERVICE_CLI, &token).await);
+            }
+            Err(failure)
+        }
+    }
+}
+
+async fn finish(attempt: &Attempt<'_>, kept: &Kept, place: Place, tokens: TokenResponse) -> Result<(), Failure> {
+    let (context, client) = (attempt.context, attempt.client);
     let whoami = context.waiting(client.whoami(&tokens.access_token, None)).await;
-    let whoami = whoami.map_err(|error| explain::refused_at(&origin, &error))?;
+    let whoami = whoami.map_err(|error| explain::refused_at(attempt.origin, &error))?;
     let workspace = attempt.workspace_of(&tokens).await;
-    keep(context, &client, &kept, (place, tokens, &whoami)).await?;
-    tell(context, &whoami, workspace.as_ref(), (place, &kept)).await
+    keep(context, client, kept, (place, tokens, &whoami)).await?;
+    tell(context, &whoami, workspace.as_ref(), (place, kept)).await
 }
 
 impl Attempt<'_> {
@@ -166,21 +181,23 @@ async fn keep(
     let sign_in = SignIn {
         user: Signer { id: whoami.user.id, email: whoami.user.email.clone() },
         place,
+        entry: (place == Place::Keyring).then(pkce::random).transpose()?,
         workspace: None,
         scopes: Scopes::parse(&tokens.scope),
         access_token: access.token,
         access_expires_at: access.expires_at,
         refresh_token: Some(tokens.refresh_token),
     };
-    let old_place = kept.record().map_err(store_failed)?.map(|sign_in| sign_in.place);
-    let widest = if old_place == Some(Place::Keyring) { Place::Keyring } else { place };
-    let locks = lock_all(kept.locks_for(widest).map_err(store_failed)?).await.map_err(kept_failed)?;
+    let locks = lock_all(kept.locks().map_err(store_failed)?).await.map_err(kept_failed)?;
+    let before = kept.record().map_err(store_failed)?;
     let old: Option<RefreshToken> = kept.refresh_token().ok().flatten();
-    if old_place.is_some_and(|old| old != place) {
-        kept.forget().map_err(store_failed)?;
-    }
     kept.put(sign_in).map_err(store_failed)?;
+    context.mark_saved();
+    let forgotten = before.as_ref().map_or(Ok(()), |before| kept.forget_entry(before));
     drop(locks);
+    if forgotten.is_err() {
+        context.output.warn("The sign-in before could not be removed from the system keyring.");
+    }
     if let Some(old) = old
         && client.revoke(SERVICE_CLI, &old).await.is_err()
     {

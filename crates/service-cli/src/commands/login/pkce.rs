@@ -21,7 +21,7 @@ impl Proof {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command's one place that draws randomness")]
-fn random() -> Result<String, Failure> {
+pub(super) fn random() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     rand::fill(&mut bytes).map_err(|_| Failure::new(Code::RequestFailed, "This machine gives no randomness."))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))

@@ -15,7 +15,7 @@ use crate::{
     failure::{Code, Failure},
     output,
     prompt::Lines,
-    table::clean,
+    table::{clean, date},
 };
 
 pub(super) async fn run(context: &Context, arguments: CreateToken) -> Result<(), Failure> {
@@ -33,8 +33,12 @@ pub(super) async fn run(context: &Context, arguments: CreateToken) -> Result<(),
         _ => failure,
     })?;
     context.output.good(&format!("Created token {} for {}.", made.id, space.shown()));
-    context.output.note("  It is shown once. Put it in SERVICE_TOKEN; it works only in this workspace.");
+    let (may, until) = (made.scope.replace(' ', ", "), date(made.expires_at));
+    context.output.note(&format!("  It may {may}, works only there, and ends on {until}. It is shown once."));
+    context.output.note(&format!("  Put it in SERVICE_TOKEN, and {} in SERVICE_API_URL.", connection.origin));
+    // Whoever did not get it can at least end it.
     print(context, &made, &space, arguments.format)
+        .map_err(|failure| failure.next(format!("service token revoke {}", made.id)))
 }
 
 /// Automation says where it works: nothing is guessed for it.
@@ -82,7 +86,7 @@ fn print(context: &Context, made: &CreatedCliToken, space: &Named, format: Forma
         return context.output.result(&object, "");
     }
     if context.terminal().stdout {
-        output::out("");
+        output::out("")?;
     }
     let secret = made.access_token.expose();
     match format {

@@ -13,7 +13,13 @@ use crate::{
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let connection = context.connect()?;
     let workspaces = all(context, &connection).await?;
-    let current = connection.workspace_id();
+    let current = if let Some(id) = connection.workspace_id() {
+        id.to_owned()
+    } else {
+        let asked = connection.call(context, async |client, token| client.whoami(token, None).await).await?;
+        asked.space.workspace_id.map_or_else(|| PERSONAL.to_owned(), |id| id.to_string())
+    };
+    let current = Some(current.as_str());
     let mut table = Table::new(&["", "ID", "NAME", "ROLE"]);
     for workspace in &workspaces {
         let id = workspace.id.to_string();
