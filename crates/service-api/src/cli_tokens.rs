@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
+    forms::ONE_LINE,
     ids::{CliTokenId, WorkspaceId},
     instant,
     oauth::TokenType,
-    openapi::ONE_LINE,
     scope::Scopes,
     token::CliToken,
     workspaces::named_space_or_null,

@@ -1,6 +1,6 @@
 //! The one shape of every error, and the codes it can carry.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The value of the `error` field.
@@ -117,6 +117,16 @@ impl Reason {
     }
 }
 
+fn details(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "reason": { "type": "string", "enum": Reason::ALL.map(Reason::as_str) },
+            "fields": { "type": "object", "additionalProperties": { "type": "string" } },
+        },
+    })
+}
+
 /// What every failed request answers with.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
@@ -125,7 +135,8 @@ pub struct ErrorBody {
     pub error_description: String,
     /// Quote it to whoever operates the service: their logs name it too.
     pub request_id: String,
-    /// What a machine can act on.
+    /// What a machine can act on: why a token is dead, or which fields are wrong and how.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "details")]
     pub details: Option<serde_json::Value>,
 }

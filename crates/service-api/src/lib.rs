@@ -9,6 +9,7 @@ pub mod cli_tokens;
 pub mod contents;
 pub mod endpoints;
 pub mod errors;
+mod forms;
 pub mod ids;
 pub mod instant;
 pub mod leaks;

@@ -32,18 +32,32 @@ pub fn is_first_party(client_id: &str) -> bool {
 /// Everything a token request can carry; which of it is needed depends on `grant_type`.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRequest {
+    /// What is exchanged.
+    #[schemars(required, extend("enum" = [OTP_GRANT, CODE_GRANT, REFRESH_GRANT]))]
     pub grant_type: Option<String>,
+    /// The client; required but for a code by mail, where it is `service-cli` if left out.
     pub client_id: Option<String>,
+    /// Of a client that has one.
     pub client_secret: Option<ClientSecret>,
+    /// Words separated by spaces; for a code by mail `read` if left out, for a refresh fewer than the session has.
     pub scope: Option<String>,
+    /// What the tokens are for; left out, what the session is for.
     pub resource: Option<String>,
+    /// For a code by mail: the space that the tokens work in when a request names none.
     pub workspace_id: Option<String>,
+    /// For a code by mail: from `/v1/otp-tokens`.
     pub otp_id: Option<String>,
+    /// The code from the mail, or from the redirect.
     pub code: Option<OtpCode>,
+    /// For a code from a redirect: where it came back to.
     pub redirect_uri: Option<String>,
+    /// For a code from a redirect: what `code_challenge` is the digest of.
     pub code_verifier: Option<CodeVerifier>,
+    /// Of a client that proves itself by signing.
     pub client_assertion: Option<ClientAssertion>,
+    /// `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`
     pub client_assertion_type: Option<String>,
+    /// For a refresh: the youngest one there is.
     pub refresh_token: Option<PresentedToken>,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     contents::{Content, PACK_TYPES},
-    openapi::NOT_BLANK,
+    forms::NOT_BLANK,
     page::MAX_LIMIT,
     workspaces::ContentScope,
 };

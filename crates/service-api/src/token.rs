@@ -23,6 +23,12 @@ pub struct Token<K> {
     kind: PhantomData<fn() -> K>,
 }
 
+impl<K> Clone for Token<K> {
+    fn clone(&self) -> Self {
+        Self { text: self.text.clone(), kind: PhantomData }
+    }
+}
+
 /// What a token opens.
 pub trait TokenKind {
     const PREFIX: &'static str;

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
+    forms::ONE_LINE,
     ids::{self, Id as _, InvitationId, UserId, WorkspaceId},
     instant,
-    openapi::ONE_LINE,
 };
 
 /// How a request names personal space outright.

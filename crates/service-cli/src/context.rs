@@ -6,7 +6,6 @@ use service_client::{Client, SessionError, StoreError};
 
 use crate::{
     arguments::Everywhere,
-    connection::Connection,
     credentials::{Credentials, Kept, shown},
     environment::Environment,
     failure::{Code, Failure},
@@ -81,11 +80,6 @@ impl Context {
         let client = Client::new(origin.as_str()).map_err(failed)?;
         let tells = self.everywhere.verbose || self.environment.log;
         Ok(if tells { client.observed(output::trace) } else { client })
-    }
-
-    /// With a credential: `SERVICE_TOKEN` if there is one, else the sign-in.
-    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
-        Connection::open(self)
     }
 
     pub(crate) async fn waiting<T>(&self, work: impl Future<Output = T>) -> T {

@@ -8,11 +8,20 @@ use service_api::{
 use service_client::{Error, Refusal, Trouble};
 
 use crate::{
-    connection::{Chooser, Connection, TOKEN_VARIABLE},
+    chosen::{Chooser, Chosen},
     failure::{Code, Failure},
     origin::Origin,
     table::clean,
+    token_variable::TOKEN_VARIABLE,
 };
+
+/// What a call was made with, as far as it can be to blame.
+pub(crate) struct Used<'a> {
+    pub(crate) origin: &'a Origin,
+    /// What to call the credential.
+    pub(crate) source: &'static str,
+    pub(crate) workspace: &'a Chosen,
+}
 
 pub(crate) fn not_signed_in(origin: &Origin) -> Failure {
     Failure::new(Code::NotSignedIn, "Not signed in.")
@@ -35,21 +44,21 @@ pub(crate) fn ended(reason: Option<Reason>) -> Failure {
 }
 
 /// What a call with a credential failed of.
-pub(crate) fn refused(connection: &Connection, error: &Error, granted: Option<Scopes>) -> Failure {
-    let Some(refusal) = error.refusal() else { return unanswered(&connection.origin, error) };
-    let by_token = connection.is_from_environment();
+pub(crate) fn refused(used: &Used<'_>, error: &Error, granted: Option<Scopes>) -> Failure {
+    let Some(refusal) = error.refusal() else { return unanswered(used.origin, error) };
+    let by_token = used.source == TOKEN_VARIABLE;
     let failure = match refusal.body.error {
         ErrorCode::InvalidToken | ErrorCode::MissingToken if by_token => dead_token(refusal),
         ErrorCode::InvalidToken | ErrorCode::MissingToken => ended(refusal.reason()),
-        ErrorCode::InsufficientScope => missing_scope(connection, refusal, granted),
+        ErrorCode::InsufficientScope => missing_scope(used, refusal, granted),
         ErrorCode::WorkspaceMismatch => {
-            let wanted = connection.workspace_id().unwrap_or("that workspace");
+            let wanted = used.workspace.id.as_deref().unwrap_or("that workspace");
             let which = if wanted == PERSONAL { "--personal".to_owned() } else { format!("--workspace-id {wanted}") };
-            Failure::new(Code::WorkspaceForbidden, format!("{} does not work in {wanted}.", connection.source()))
+            Failure::new(Code::WorkspaceForbidden, format!("{} does not work in {wanted}.", used.source))
                 .next(format!("make one there: env -u SERVICE_TOKEN service token create {which}"))
         }
-        ErrorCode::NotFound if named_workspace(connection).is_some() => {
-            let (id, by) = named_workspace(connection).unwrap_or_default();
+        ErrorCode::NotFound if named_workspace(used).is_some() => {
+            let (id, by) = named_workspace(used).unwrap_or_default();
             Failure::new(Code::NotFound, format!("No workspace {id} (from {by}) that you can use."))
                 .next("service workspace list")
         }
@@ -59,13 +68,13 @@ pub(crate) fn refused(connection: &Connection, error: &Error, granted: Option<Sc
         }
         _ => plain(refusal),
     };
-    named(failure.with("source", connection.source()), refusal)
+    named(failure.with("source", used.source), refusal)
 }
 
 /// The workspace that somebody named for this command, and how: it is what was not found, where nothing else was named.
-fn named_workspace(connection: &Connection) -> Option<(String, &'static str)> {
-    let id = connection.workspace_id().filter(|id| *id != PERSONAL)?;
-    match connection.workspace.by {
+fn named_workspace(used: &Used<'_>) -> Option<(String, &'static str)> {
+    let id = used.workspace.id.as_deref().filter(|id| *id != PERSONAL)?;
+    match used.workspace.by {
         Chooser::Flag => Some((clean(id), "--workspace-id")),
         Chooser::Environment => Some((clean(id), "SERVICE_WORKSPACE_ID")),
         _ => None,
@@ -145,9 +154,9 @@ fn dead_token(refusal: &Refusal) -> Failure {
 }
 
 /// Signing in again does not help a token, so that is not said.
-fn missing_scope(connection: &Connection, refusal: &Refusal, granted: Option<Scopes>) -> Failure {
+fn missing_scope(used: &Used<'_>, refusal: &Refusal, granted: Option<Scopes>) -> Failure {
     let scope = refusal.scope.as_deref().unwrap_or("another");
-    let source = connection.source();
+    let source = used.source;
     let who = if source == TOKEN_VARIABLE { TOKEN_VARIABLE } else { "Your sign-in" };
     let words: Option<Vec<_>> = granted.map(|granted| granted.words().collect());
     let text = match &words {

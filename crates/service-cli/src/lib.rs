@@ -4,6 +4,7 @@
 //! command does not need is built: no runtime, no HTTP, no certificates for `service --version`.
 
 mod arguments;
+mod chosen;
 mod clock;
 mod commands;
 mod connection;
@@ -19,6 +20,7 @@ mod prompt;
 mod spinner;
 mod table;
 mod terminal;
+mod token_variable;
 
 use std::process::ExitCode;
 

@@ -4,16 +4,18 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
-use super::{Group, Operation, all, document, errors, examples, name_of};
+use super::{
+    document::{document, errors, examples},
+    group::Group,
+    operations::{Operation, all},
+    words::{EXAMPLE, everywhere, name_of, needs},
+};
 use crate::{
     audit_events::EventName,
     contents::Kind,
     endpoints::{Access, Body},
     errors::ErrorCode,
 };
-
-/// The address in examples, which another takes the place of.
-const EXAMPLE: &str = "https://service.example";
 
 /// The whole manual, for a service at this address.
 #[must_use]
@@ -22,36 +24,6 @@ pub fn manual(base_url: &str) -> String {
     // Writing into a text does not fail.
     let _: fmt::Result = write(&mut text);
     text.replace(EXAMPLE, base_url)
-}
-
-/// What holds for every endpoint.
-pub(super) fn everywhere(base_url: &str) -> String {
-    include_str!("../../manual/everywhere.md").replace(EXAMPLE, base_url)
-}
-
-/// What it takes to call an endpoint, in a sentence.
-pub(super) fn needs(access: Access) -> String {
-    let scopes = |scope: crate::scope::Scope| match scope.resource {
-        None => format!("any scope to {}", scope.as_str()),
-        Some(resource) => format!("`{0}` or `{1}:{0}`", scope.as_str(), resource.as_str()),
-    };
-    match access {
-        Access::Public | Access::Browser => "No token.".to_owned(),
-        Access::Client => "A client's secret.".to_owned(),
-        Access::Bearer(scope) => format!("Scope: {}.", scopes(scope)),
-        Access::Owner(scope) => format!("Scope: {}; in a workspace, for its owners.", scopes(scope)),
-        Access::SignedIn(scope) => format!("Scope: {}; of somebody who signed in.", scopes(scope)),
-        Access::McpPair => "The pair's own access token, or one of its user.".to_owned(),
-    }
-}
-
-pub(super) const fn reason(status: u16) -> &'static str {
-    match status {
-        201 => "Made",
-        202 => "Received",
-        204 => "Gone",
-        _ => "Done",
-    }
 }
 
 /// Of five kinds that have one form, the first is told.

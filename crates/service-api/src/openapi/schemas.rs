@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     contents::{Field, Form, Kind, MAX_NAME, MAX_TEXT, PACK_TYPES},
-    ids,
+    forms, ids,
     instant::Written,
     search::Segment,
     workspaces::ContentScope,
@@ -179,7 +179,7 @@ fn field_schema(field: &Field) -> Value {
     match field.form {
         // Of one line, and not blank.
         Form::Name => json!({
-            "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": super::ONE_LINE,
+            "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": forms::ONE_LINE,
         }),
         Form::Text => json!({ "type": "string", "maxLength": MAX_TEXT, "pattern": "^[^\\u0000]*$" }),
         Form::PackType => json!({ "type": "string", "enum": PACK_TYPES }),

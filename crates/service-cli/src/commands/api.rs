@@ -10,6 +10,7 @@ use service_api::{
 
 use crate::{
     arguments::Api,
+    connection::Connection,
     context::Context,
     failure::{Code, Failure},
     output,
@@ -29,7 +30,7 @@ pub(super) async fn run(context: &Context, arguments: &Api) -> Result<ExitCode, 
         return Err(Failure::new(Code::Usage, "This request has a body.").next("--input FILE, or --input - to type it"));
     }
     let body = arguments.input.as_deref().map(read).transpose()?;
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let takes_workspace = endpoint.is_some_and(|endpoint| endpoint.query.contains(&"workspaceId"));
     let path = in_workspace(&arguments.path, connection.workspace_id().filter(|_| takes_workspace));
     let answer = connection.call(context, async |client, token| client.raw(&method, &path, token, body.clone()).await);

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::{
-    connection::check_token,
+    connection::Connection,
     context::Context,
     credentials::{Keyring, Place, shown},
     explain,
     failure::{Code, Failure},
+    token_variable::check_token,
 };
 
 /// One thing that was looked at.
@@ -56,7 +57,7 @@ fn spare(name: &'static str, result: Result<String, String>) -> Finding {
 /// Whether the service takes what there is to sign in with.
 async fn credential(context: &Context) -> Finding {
     let ask = async {
-        let connection = context.connect()?;
+        let connection = Connection::open(context)?;
         connection.call(context, async |client, token| client.whoami(token, None).await).await
     };
     match ask.await {

@@ -6,6 +6,7 @@ use service_api::search::SearchPacks;
 use super::project::name;
 use crate::{
     arguments::Pack,
+    connection::Connection,
     context::Context,
     failure::Failure,
     table::{Cell, Table},
@@ -13,7 +14,7 @@ use crate::{
 
 pub(super) async fn run(context: &Context, command: Pack) -> Result<(), Failure> {
     let Pack::Search { query, pack_type } = command;
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let search = SearchPacks { pack_type, query, scopes: None, limit: None, cursor: None };
     let found = connection
         .call(context, async |client, token| client.search_packs(token, connection.workspace_id(), &search).await);

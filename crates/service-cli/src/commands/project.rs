@@ -5,6 +5,7 @@ use service_api::contents::{Content, Kind};
 
 use crate::{
     arguments::Project,
+    connection::Connection,
     context::Context,
     failure::Failure,
     table::{Cell, Table},
@@ -12,7 +13,7 @@ use crate::{
 
 pub(super) async fn run(context: &Context, command: &Project) -> Result<(), Failure> {
     let Project::List = command;
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let mut projects: Vec<Content> = Vec::new();
     let mut cursor = None;
     loop {

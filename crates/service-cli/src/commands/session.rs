@@ -21,7 +21,7 @@ pub(super) async fn run(context: &Context, command: Session) -> Result<(), Failu
 }
 
 async fn list(context: &Context) -> Result<(), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let sessions = all(context, &connection).await?;
     let mut table = Table::new(&["ID", "CLIENT", "SIGNED IN", "LAST USED", "FROM", ""]);
     for session in &sessions {
@@ -55,7 +55,7 @@ async fn all(context: &Context, connection: &Connection) -> Result<Vec<sessions:
 async fn revoke(context: &Context, ids: &[String]) -> Result<(), Failure> {
     let parse = |id: &String| id.parse::<GrantId>().map_err(|_| not_found());
     let ids = ids.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let question =
         format!("End {}?", if ids.len() == 1 { ids[0].to_string() } else { format!("{} sessions", ids.len()) });
     if !prompt::confirm(context.terminal(), context.everywhere.yes, "Ending a session", &question).await? {
@@ -71,7 +71,7 @@ async fn revoke(context: &Context, ids: &[String]) -> Result<(), Failure> {
 }
 
 async fn revoke_others(context: &Context) -> Result<(), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let question = "End every session but this one?";
     if !prompt::confirm(context.terminal(), context.everywhere.yes, "Ending sessions", question).await? {
         return Err(Failure::new(Code::ConfirmationRequired, "Nothing was ended."));

@@ -11,11 +11,13 @@ use service_api::{
 };
 
 use crate::{
-    connection::{Chooser, Connection, Credential, TOKEN_VARIABLE},
+    chosen::Chooser,
+    connection::{Connection, Credential},
     context::{Context, store_failed},
     credentials::{Place, shown},
     failure::{Code, Failure},
     table::clean,
+    token_variable::TOKEN_VARIABLE,
 };
 
 pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
@@ -35,7 +37,7 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
 }
 
 async fn ask(context: &Context) -> Result<(Connection, Whoami, Option<String>), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let whoami = connection.call(context, async |client, token| client.whoami(token, connection.workspace_id()).await);
     let whoami = whoami.await.map_err(|failure| unverified(&connection, failure))?;
     let name = match (&connection.workspace.name, whoami.space.workspace_id) {

@@ -171,7 +171,7 @@ impl TokenStore for Kept {
         }
         self.change(|profile| {
             if let Some(sign_in) = profile.sign_ins.get_mut(self.origin.as_str()) {
-                sign_in.renew(access, (!in_keyring).then(|| RefreshToken::parse(refresh_token.expose())).flatten());
+                sign_in.renew(access, (!in_keyring).then(|| refresh_token.clone()));
             }
         })
     }

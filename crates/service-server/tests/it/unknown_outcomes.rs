@@ -32,6 +32,27 @@ async fn wait_for_standby(client: &Client, waits: bool) -> Result<()> {
     Ok(())
 }
 
+/// Returns when commits do wait: the checkpointer decides that, some time after the setting was changed.
+async fn see_one_wait(operator: &Client, probe: &Client) -> Result<()> {
+    let pid: i32 = probe.query_one("select pg_backend_pid()", &[]).await?.get(0);
+    loop {
+        let commit = probe.batch_execute("insert into probe values (1)");
+        let waits = async {
+            while !operator.query(WAITING, &[]).await?.iter().any(|row| row.get::<_, i32>(0) == pid) {}
+            operator.execute("select pg_cancel_backend($1)", &[&pid]).await?;
+            anyhow::Ok(())
+        };
+        tokio::pin!(commit, waits);
+        tokio::select! {
+            done = &mut commit => done?,
+            seen = &mut waits => {
+                seen?;
+                return Ok(commit.await?);
+            }
+        }
+    }
+}
+
 #[track_caller]
 fn check_unknown(answer: &Answer) {
     assert_eq!((answer.status.as_u16(), answer.error()), (503, "temporarily_unavailable"), "{}", answer.text);
@@ -57,7 +78,10 @@ fn a_commit_that_no_standby_confirmed_is_not_a_success() -> Result<()> {
         operator.batch_execute("set synchronous_commit = local").await?;
         let body = refresh_body(&ann.refresh_token);
 
+        let probe = connect(&cluster, &database).await?;
+        probe.batch_execute("create table probe (number int)").await?;
         wait_for_standby(&operator, true).await?;
+        see_one_wait(&operator, &probe).await?;
         let asked = Instant::now();
         check_unknown(&door.post("/oauth/token", &body).await?);
         let took = asked.elapsed();

@@ -30,7 +30,6 @@ use super::workspace;
 use crate::{
     arguments::Login,
     clock,
-    connection::TOKEN_VARIABLE,
     context::{Context, kept_failed, store_failed},
     credentials::{Kept, Place, SignIn, Signer, shown},
     explain,
@@ -40,6 +39,7 @@ use crate::{
     prompt::Lines,
     table::clean,
     terminal::{Method, Wanted, Ways, login_method},
+    token_variable::TOKEN_VARIABLE,
 };
 
 const SCOPE: &str = "read write";
@@ -88,13 +88,13 @@ pub(super) async fn run(context: &Context, arguments: &Login) -> Result<(), Fail
     let patience = Duration::from_secs(arguments.timeout);
     let mut attempt = Attempt { context, client: &client, origin: &origin, lines, patience, authorize_url };
     let tokens = attempt.sign_in(arguments).await?;
-    let unkept = RefreshToken::parse(tokens.refresh_token.expose());
+    let unkept = tokens.refresh_token.clone();
     match finish(&attempt, &kept, place, tokens).await {
         Ok(done) => Ok(done),
         Err(failure) => {
             // Nobody holds this session: it does not stay open either.
-            if let Some(token) = unkept.filter(|_| !context.is_saved()) {
-                drop(client.revoke(SERVICE_CLI, &token).await);
+            if !context.is_saved() {
+                drop(client.revoke(SERVICE_CLI, &unkept).await);
             }
             Err(failure)
         }

@@ -10,7 +10,8 @@ use service_api::{
 use super::super::workspace::{self, Named};
 use crate::{
     arguments::{CreateToken, Format},
-    connection::{Chooser, Connection},
+    chosen::Chooser,
+    connection::Connection,
     context::Context,
     failure::{Code, Failure},
     output,
@@ -19,7 +20,7 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, arguments: CreateToken) -> Result<(), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let space = choose(context, &connection, &arguments).await?;
     let wanted = CreateCliToken {
         name: arguments.name,

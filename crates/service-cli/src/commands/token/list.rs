@@ -22,7 +22,7 @@ type Names = HashMap<WorkspaceId, String>;
 pub(super) async fn run(context: &Context, status: &str) -> Result<(), Failure> {
     let filter =
         StatusFilter::parse(Some(status)).ok_or_else(|| Failure::new(Code::Usage, "There is no such status."))?;
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let tokens = all(context, &connection, filter).await?;
     let names = names(context, &connection, &tokens).await;
     if tokens.is_empty() {

@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context, ids: &[String]) -> Result<ExitCode, F
         let text = "That is a token, not a token's id. It may now be in your shell's history: revoke it by its id.";
         return Err(Failure::new(Code::Usage, text).next("service token list"));
     }
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let (mut revoked, mut failed) = (Vec::new(), Vec::new());
     let mut last = None;
     for id in ids {

@@ -5,13 +5,14 @@ use service_api::workspaces::{PERSONAL, Role};
 
 use super::all;
 use crate::{
+    connection::Connection,
     context::Context,
     failure::Failure,
     table::{Cell, Table},
 };
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let workspaces = all(context, &connection).await?;
     let current = if let Some(id) = connection.workspace_id() {
         id.to_owned()

@@ -4,13 +4,14 @@ use serde_json::json;
 
 use super::{Named, named};
 use crate::{
-    connection::Chooser,
+    chosen::Chooser,
+    connection::Connection,
     context::Context,
     failure::{Code, Failure},
 };
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
-    let connection = context.connect()?;
+    let connection = Connection::open(context)?;
     let asked = connection.call(context, async |client, token| client.whoami(token, connection.workspace_id()).await);
     let whoami = asked.await.map_err(|failure| match (failure.code, connection.workspace.by) {
         (Code::NotFound, Chooser::Saved) => {

@@ -5,10 +5,11 @@ use service_client::{TokenStore as _, lock_all};
 
 use super::{Named, named, of_token};
 use crate::{
-    connection::{Connection, TOKEN_VARIABLE},
+    connection::Connection,
     context::{Context, kept_failed, store_failed},
     credentials::SavedWorkspace,
     failure::{Code, Failure},
+    token_variable::TOKEN_VARIABLE,
 };
 
 pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failure> {
