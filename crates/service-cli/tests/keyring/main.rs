@@ -143,6 +143,7 @@ fn without_its_keyring_a_sign_in_is_still_ended_on_the_server_and_can_move_to_a_
         machine.log_in(server).await?;
         assert_eq!(machine.sign_in()?["store"], "file");
         assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        assert_eq!(server.sql(live).await?.as_deref(), Some("1"), "the sign-in before lives on");
         Ok(())
     })
 }

@@ -198,9 +198,13 @@ async fn keep(
     if forgotten.is_err() {
         context.output.warn("The sign-in before could not be removed from the system keyring.");
     }
-    if let Some(old) = old
-        && client.revoke(SERVICE_CLI, &old).await.is_err()
-    {
+    // With either token of the pair: the keyring may have kept the other to itself.
+    let ended = match (old, before) {
+        (Some(old), _) => client.revoke(SERVICE_CLI, &old).await,
+        (None, Some(before)) => client.revoke_access(SERVICE_CLI, &before.access_token).await,
+        (None, None) => Ok(()),
+    };
+    if ended.is_err() {
         context.output.warn("The sign-in before could not be ended on the server. See: service session list");
     }
     Ok(())
