@@ -138,7 +138,8 @@ fn the_browser_gets_the_address_and_not_the_token() -> Result<()> {
         let (token, _) = crate::whoami::make_token(server, "bot@acme.test", &serde_json::json!({})).await?;
         let variables = [("SERVICE_BROWSER", script.to_str().context("a name")?), ("SERVICE_TOKEN", token.as_str())];
         let mut pty = Pty::start(machine, "login --store file", &variables)?;
-        pty.expect("Waiting for you").await?;
+        // The last that is said before it waits, also for Ctrl-C.
+        pty.expect("Paste the address your browser ended on: ").await?;
         let saw = machine.home.path().join("saw.txt");
         while !saw.exists() {
             tokio::task::yield_now().await;
