@@ -1,16 +1,40 @@
-//! `cargo xtask ci`: everything that guards main, in the order in which it is cheapest to fail.
+//! `cargo xtask ci`: everything that guards main, in steps, in the order in which it is cheapest to fail.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
-    time::Instant,
-};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
+use clap::builder::PossibleValuesParser;
 
-use crate::{root, say, say_error};
+use crate::{root, say, say_error, steps::Steps};
 
-/// What must not be in whose tree: the dependencies that would make a floor's promise impossible to keep.
+#[derive(clap::Args)]
+pub(crate) struct CiOptions {
+    /// Run only this step; can be repeated
+    #[arg(long = "step", value_name = "NAME", value_parser = PossibleValuesParser::new(STEPS.map(|step| step.name)))]
+    steps: Vec<String>,
+    /// List the steps
+    #[arg(long)]
+    list: bool,
+}
+
+/// A part of CI that can run by itself.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&mut Steps) -> Result<()>,
+}
+
+const STEPS: [Step; 7] = [
+    Step { name: "lint", what: "formatting, words, documents, spelling, workflows, clippy, map", run: lint },
+    Step { name: "deps", what: "forbidden dependencies, licences, bans, sources, unused dependencies", run: deps },
+    Step { name: "doc", what: "rustdoc with warnings as errors, manual pages", run: doc },
+    Step { name: "bench", what: "a short benchmark", run: bench },
+    Step { name: "description", what: "the running service against its own description", run: description },
+    Step { name: "test", what: "all tests that need neither a browser nor a keyring", run: test },
+    Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
+];
+
+/// Dependencies that a crate must not have, because they would make its promise in ARCHITECTURE.md impossible to keep.
 const FORBIDDEN: [(&str, &str); 10] = [
     ("service-api", "tokio"),
     ("service-api", "axum"),
@@ -24,70 +48,73 @@ const FORBIDDEN: [(&str, &str); 10] = [
     ("service-cli", "axum"),
 ];
 
-pub(crate) fn run() -> Result<()> {
-    step("Formatting", "cargo fmt --all --check")?;
-    step("Trees", "cargo tree --locked --quiet --workspace --depth 0")?;
+pub(crate) fn run(options: &CiOptions) -> Result<()> {
+    let mut steps = Steps::default();
+    for step in STEPS.iter().filter(|step| options.steps.is_empty() || options.steps.iter().any(|one| one == step.name))
+    {
+        if options.list {
+            say(&format!("{:12} {}", step.name, step.what));
+        } else {
+            (step.run)(&mut steps)?;
+        }
+    }
+    steps.summarize();
+    Ok(())
+}
+
+fn lint(steps: &mut Steps) -> Result<()> {
+    steps.run("Formatting", "cargo fmt --all --check")?;
+    steps.run("Words", "cargo xtask words")?;
+    steps.run("Documents", "cargo xtask docs --check")?;
+    steps.run("Map of negative tests", "cargo xtask map --check")?;
+    steps.run("Spelling", "cargo xtask typos")?;
+    steps.run("Workflows", "cargo xtask workflows")?;
+    steps.run("Lints", "cargo clippy --locked --workspace --all-targets -- -D warnings")
+}
+
+fn deps(steps: &mut Steps) -> Result<()> {
+    steps.run("Trees", "cargo tree --locked --quiet --workspace --depth 0")?;
     for (package, forbidden) in FORBIDDEN {
         if depends(package, forbidden)? {
             bail!("{package} depends on {forbidden}: see ARCHITECTURE.md, the map");
         }
     }
-    step("Licences, bans and sources", "cargo deny check bans licenses sources")?;
-    step("Lints", "cargo clippy --locked --workspace --all-targets -- -D warnings")?;
-    step("Map of negative tests", "cargo xtask map --check")?;
-    step("A short benchmark", "cargo xtask bench --quick --debug")?;
-    step("Clients of others", "cargo xtask clients")?;
-    step("The description against the service", "cargo xtask schemathesis --examples 20")?;
-    test(&["--workspace"])?;
-    test(&["--package", "service-server", "--test", "browser", "--test", "clients"])?;
-    test(&["--package", "service-cli", "--test", "browser", "--test", "keyring"])?;
-    step("Manual pages", "cargo xtask man")
-}
-
-fn step(name: &str, command: &str) -> Result<()> {
-    say_error(&format!("── {name}: {command}"));
-    let began = Instant::now();
-    let mut words = command.split(' ');
-    let program = words.next().context("an empty command")?;
-    let status = Command::new(program).args(words).current_dir(root()).status()?;
-    if !status.success() {
-        bail!("{name} failed: {command}");
+    steps.run("Licences, bans and sources", "cargo deny check bans licenses sources")?;
+    // It would have to be compiled first, which takes minutes: `.ci/run` does without, the workflow does not.
+    if is_installed("cargo-machete") {
+        steps.run("Unused dependencies", "cargo machete")?;
+    } else {
+        say_error("── Unused dependencies: skipped, cargo-machete is not installed; the workflow runs it");
     }
-    say_error(&format!("── {name}: {} s", began.elapsed().as_secs()));
     Ok(())
 }
 
-/// Runs tests, and closes with how many there were.
-fn test(which: &[&str]) -> Result<()> {
-    let began = Instant::now();
-    let mut child = Command::new("cargo")
-        .args(["test", "--locked", "--no-fail-fast"])
-        .args(which)
-        .args(["--", "--show-output"])
-        .current_dir(root())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let output = child.stdout.take().context("the tests say nothing")?;
-    let (mut passed, mut failed) = (0, 0);
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        if line.starts_with("test result:") {
-            passed += counted(&line, "passed");
-            failed += counted(&line, "failed");
-        }
-        say(&line);
-    }
-    let success = child.wait()?.success();
-    say_error(&format!("── Tests: {} s", began.elapsed().as_secs()));
-    say(&format!("{passed} passed, {failed} failed"));
-    if success { Ok(()) } else { bail!("tests failed") }
+fn doc(steps: &mut Steps) -> Result<()> {
+    let warnings_are_errors = [("RUSTDOCFLAGS", "-D warnings")];
+    steps.run_with("Documentation", "cargo doc --locked --quiet --no-deps --workspace", &warnings_are_errors)?;
+    steps.run("Manual pages", "cargo xtask man")
 }
 
-/// The number in front of `word`, as in `test result: ok. 3 passed; 0 failed`.
-fn counted(line: &str, word: &str) -> u64 {
-    let words: Vec<_> = line.split([' ', ';']).collect();
-    let place = words.iter().position(|found| *found == word);
-    place.and_then(|place| words.get(place.checked_sub(1)?)?.parse().ok()).unwrap_or_default()
+fn bench(steps: &mut Steps) -> Result<()> {
+    steps.run("A short benchmark", "cargo xtask bench --quick --debug")
+}
+
+fn description(steps: &mut Steps) -> Result<()> {
+    steps.run("The description against the service", "cargo xtask schemathesis --examples 20")
+}
+
+fn test(steps: &mut Steps) -> Result<()> {
+    steps.run("Build of the tests", "cargo test --locked --quiet --workspace --no-run")?;
+    steps.test("Tests", &["--workspace"])
+}
+
+fn browser(steps: &mut Steps) -> Result<()> {
+    steps.run("Clients of others", "cargo xtask clients")?;
+    steps.test("Browser and clients", &["--package", "service-server", "--test", "browser", "--test", "clients"])?;
+    steps.test(
+        "The command's browser and keyring",
+        &["--package", "service-cli", "--test", "browser", "--test", "keyring"],
+    )
 }
 
 fn depends(package: &str, on: &str) -> Result<bool> {
@@ -96,4 +123,10 @@ fn depends(package: &str, on: &str) -> Result<bool> {
         .current_dir(root())
         .output()?;
     Ok(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&format!("{package} ")))
+}
+
+fn is_installed(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask cli-kills`: the test that kills a renewing command, as often as is asked for.
+//! `cargo xtask cli-kills`: runs the test that kills `service` during a refresh, as often as requested.
 
 use std::process::Command;
 
@@ -7,18 +7,18 @@ use anyhow::{Result, ensure};
 use crate::root;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct CliKillsOptions {
     #[arg(long, default_value_t = 1000)]
     count: u32,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &CliKillsOptions) -> Result<()> {
     let status = Command::new("cargo")
         .args(["test", "--package", "service-cli", "--test", "it", "a_renewal_that_is_killed_costs_nothing"])
         .args(["--", "--show-output"])
         .env("SERVICE_CLI_KILLS", options.count.to_string())
         .current_dir(root())
         .status()?;
-    ensure!(status.success(), "a killed renewal cost something");
+    ensure!(status.success(), "a killed refresh lost the session");
     Ok(())
 }

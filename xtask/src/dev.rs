@@ -1,7 +1,7 @@
 //! `cargo xtask dev`: the whole service on this machine, with one command and no containers.
 //!
 //! PostgreSQL keeps its data between runs; the mailbox does not. When everything is ready, one line of JSON on standard
-//! output says where; the log goes to standard error.
+//! output contains the addresses. The log goes to standard error.
 
 use std::{
     fs,
@@ -17,15 +17,16 @@ use service_api::{
     ids::{UserId, WorkspaceId},
     workspaces::Role,
 };
-use service_rules::{email::Address, space::Place};
+use service_rules::{display_name::DisplayName, email::Address, space::Space};
 use service_server::{
     app::App,
     clock::Clock,
-    migrations, mint,
-    serve::Server,
+    crypto::random,
+    database::migrations,
+    server::Server,
     store::{
         self,
-        contents::{New, SpaceKey},
+        contents::{NewContent, SpaceOwner},
     },
     telemetry,
 };
@@ -37,16 +38,16 @@ use crate::{root, say, say_error};
 const DEMO_USER: &str = "demo@service.test";
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The port to serve on; 0 for any that is free
+pub(crate) struct DevOptions {
+    /// The port to serve on; 0 for a free one
     #[arg(long, default_value_t = 8080)]
     port: u16,
-    /// Begin with an empty database
+    /// Start with an empty database
     #[arg(long)]
     fresh: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &DevOptions) -> Result<()> {
     let directory = directory()?;
     if options.fresh && directory.exists() {
         fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     tokio::runtime::Runtime::new()?.block_on(serve(options, &cluster, &root_key))
 }
 
-async fn serve(options: &Options, cluster: &Cluster, root_key: &str) -> Result<()> {
+async fn serve(options: &DevOptions, cluster: &Cluster, root_key: &str) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let database = cluster.ensure_database("serviced").await?;
     let mailbox = Mailbox::start().await?;
@@ -74,7 +75,7 @@ async fn serve(options: &Options, cluster: &Cluster, root_key: &str) -> Result<(
     migrations::migrate(&config.database).await?;
     let server = Server::start(config, Clock::System)
         .await
-        .with_context(|| format!("cannot serve on port {port}; another one can be had with --port"))?;
+        .with_context(|| format!("cannot serve on port {port}; choose another with --port"))?;
     make_demo(&server.app).await?;
     say(&serde_json::json!({
         "baseUrl": base_url,
@@ -83,18 +84,20 @@ async fn serve(options: &Options, cluster: &Cluster, root_key: &str) -> Result<(
         "database": database,
     })
     .to_string());
-    say_error(&format!("Ready. Sign in as {DEMO_USER}; codes arrive at {}. Ctrl-C ends it all.", mailbox.web_url()));
+    say_error(&format!("Ready. Sign in as {DEMO_USER}; codes arrive at {}. Press Ctrl-C to stop.", mailbox.web_url()));
 
-    tokio::select! {
-        _ = terminate.recv() => {}
-        result = tokio::signal::ctrl_c() => result?,
-    }
-    say_error("Stopping …");
-    server.stop().await;
-    Ok(())
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let told_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        say_error("Stopping …");
+    };
+    Ok(server.run_until(told_to_stop).await?)
 }
 
-/// A user with projects of their own, and a workspace with some more.
+/// Creates a user with projects, and a workspace with some more.
 async fn make_demo(app: &App) -> Result<()> {
     let now = app.clock.now();
     let address = Address::parse(DEMO_USER).map_err(|_| anyhow::anyhow!("the demo user has no address"))?;
@@ -102,34 +105,36 @@ async fn make_demo(app: &App) -> Result<()> {
     if store::emails::find_user(&db, &address).await?.is_some() {
         return Ok(());
     }
-    let user_id: UserId = mint::id(now)?;
-    let workspace_id: WorkspaceId = mint::id(now)?;
+    let user_id: UserId = random::id(now)?;
+    let workspace_id: WorkspaceId = random::id(now)?;
     store::emails::claim(&db, &address, user_id, now).await?;
     store::users::insert(&db, user_id, &address, now).await?;
-    store::workspaces::insert(&db, workspace_id, "Demo workspace", now).await?;
+    let name = DisplayName::from_stored("Demo workspace".to_owned());
+    store::workspaces::insert(&db, workspace_id, &name, now).await?;
     store::memberships::insert(&db, user_id, workspace_id, Role::Owner, now).await?;
     let projects = [
-        (Place::Personal, "Reading list"),
-        (Place::Personal, "Garden"),
-        (Place::Workspace(workspace_id), "Website"),
-        (Place::Workspace(workspace_id), "Hiring"),
+        (Space::Personal, "Reading list"),
+        (Space::Personal, "Garden"),
+        (Space::Workspace(workspace_id), "Website"),
+        (Space::Workspace(workspace_id), "Hiring"),
     ];
     for (millisecond, (place, name)) in (0..).zip(projects) {
-        // One behind the other, or the list could come in any order.
+        // Each has a later time than the one before, so that the list has a fixed order.
         let now = now + SignedDuration::from_millis(millisecond);
         let fields = serde_json::json!({ "name": name });
         let fields = fields.as_object().context("no fields")?;
-        let space = SpaceKey::of(place, user_id);
-        let (kind, id, created_by) = (Kind::Project, mint::uuid(now)?, user_id);
+        let space = SpaceOwner::of(place, user_id);
+        let (kind, id, created_by) = (Kind::Project, random::uuid(now)?, user_id);
         store::contents::enter(&db, &[space]).await?;
-        store::contents::insert(&db, &New { space, kind, id, fields, created_by, now }).await?;
+        store::contents::insert(&db, &NewContent { space, kind, id, fields, created_by, now }).await?;
     }
     db.commit().await?;
-    say_error(&format!("Made {DEMO_USER} ({user_id}) and the workspace {workspace_id}."));
+    say_error(&format!("Created {DEMO_USER} ({user_id}) and the workspace {workspace_id}."));
     Ok(())
 }
 
-/// Beside the build, except for root: PostgreSQL then runs as another user, who may not be able to enter the checkout.
+/// Returns the data directory: in the build directory, except for root, because PostgreSQL then runs as another
+/// account, which may have no access to the checkout.
 fn directory() -> Result<PathBuf> {
     let checkout = root().canonicalize()?;
     if fs::metadata("/proc/self")?.uid() != 0 {
@@ -140,7 +145,7 @@ fn directory() -> Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("service-dev{name}")))
 }
 
-/// What earlier runs sealed must open in later ones.
+/// Returns the root key of earlier runs, because their data must stay readable.
 fn root_key(directory: &Path) -> Result<String> {
     use std::io::Write as _;
     let path = directory.join("root-key");

@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: faults by the thousand, with the server as a process of its own.
+//! `cargo xtask faults`: injects thousands of faults, with the server as a process.
 
 use std::time::Instant;
 
@@ -8,13 +8,13 @@ use service_testkit::{faults, server::Setup};
 use crate::{build_server, say};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct FaultsOptions {
     /// 10,000 loops instead of 500
     #[arg(long)]
     long: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &FaultsOptions) -> Result<()> {
     let loops = if options.long { 10_000 } else { 500 };
     let binary = build_server(!cfg!(debug_assertions))?;
     let began = Instant::now();

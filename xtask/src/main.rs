@@ -1,16 +1,22 @@
-//! What the project does to itself: `cargo xtask dev | ci | map | bench | clients | schemathesis | screenshots | faults |
-//! man | cli-kills`.
+//! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | clients |
+//! schemathesis | screenshots | faults | man | cli-kills`.
 
 mod bench;
 mod ci;
 mod cli_kills;
 mod clients;
 mod dev;
+mod docs;
 mod faults;
+mod files;
 mod man;
 mod map;
+mod nightly;
 mod schemathesis;
 mod screenshots;
+mod steps;
+mod tools;
+mod words;
 
 use std::process::ExitCode;
 
@@ -26,33 +32,48 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run everything a developer needs: PostgreSQL, mailbox, server, a demo user and workspace
-    Dev(dev::Options),
-    /// Run everything that guards main
-    Ci,
-    /// Print every row of docs/negative-tests.md with its tests, and what is open
-    Map(map::Options),
-    /// Measure the service against the bare engine and a bare handler, interleaved in one run
-    Bench(bench::Options),
-    /// Install the clients of others that the tests `browser` and `clients` use
+    /// Run PostgreSQL, a mailbox and the server, with a demo user and workspace
+    Dev(dev::DevOptions),
+    /// Run all checks that a change must pass
+    Ci(ci::CiOptions),
+    /// Run the checks that take too long for every change: long fault loops and the whole benchmark
+    Nightly,
+    /// Print every row of docs/negative-tests.md with its tests, and the rows without
+    Map(map::MapOptions),
+    /// Check that the documents name files that exist
+    Docs(docs::DocsOptions),
+    /// Look for misspelt words
+    Typos,
+    /// Check the workflows of GitHub Actions
+    Workflows,
+    /// Count the habits of naming and writing that we are leaving behind, against their ceilings
+    Words(words::WordsOptions),
+    /// Measure the service against PostgreSQL alone and a bare handler, in alternating rounds
+    Bench(bench::BenchOptions),
+    /// Install the third-party clients that the tests `browser` and `clients` use
     Clients,
-    /// Hold the running service against its own description, with made-up requests
-    Schemathesis(schemathesis::Options),
-    /// Take a picture of every page, light and dark, on a desk and on a phone
+    /// Test the running service against its own description, with generated requests
+    Schemathesis(schemathesis::SchemathesisOptions),
+    /// Take screenshots of every page, light and dark, wide and narrow
     Screenshots,
-    /// Kill nodes between commit and answer, by the hundred or the thousand
-    Faults(faults::Options),
-    /// Write the manual pages of the command `service`
-    Man(man::Options),
-    /// Kill the command `service` while it renews its sign-in, by the thousand
-    CliKills(cli_kills::Options),
+    /// Kill nodes between commit and response, hundreds or thousands of times
+    Faults(faults::FaultsOptions),
+    /// Write the manual pages of `service`
+    Man(man::ManOptions),
+    /// Kill `service` while it refreshes its session, a thousand times
+    CliKills(cli_kills::CliKillsOptions),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Dev(options) => dev::run(&options),
-        Command::Ci => ci::run(),
+        Command::Ci(options) => ci::run(&options),
+        Command::Nightly => nightly::run(),
         Command::Map(options) => map::run(&options),
+        Command::Docs(options) => docs::run(&options),
+        Command::Typos => tools::typos(),
+        Command::Workflows => tools::workflows(),
+        Command::Words(options) => words::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Clients => clients::run(),
         Command::Schemathesis(options) => schemathesis::run(&options),
@@ -70,12 +91,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The top of the repository.
+/// Returns the root directory of the repository.
 fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds `serviced` as this program was built; returns where it is.
+/// Builds `serviced` in this program's profile; returns its path.
 fn build_server(release: bool) -> Result<std::path::PathBuf> {
     let mut build = std::process::Command::new("cargo");
     build.args(["build", "--quiet", "--package", "service-server", "--bin", "serviced"]).current_dir(root());
@@ -84,7 +105,7 @@ fn build_server(release: bool) -> Result<std::path::PathBuf> {
     }
     ensure!(build.status()?.success(), "the server does not build");
     let here = std::env::current_exe()?;
-    Ok(here.parent().context("this program is nowhere")?.join("serviced"))
+    Ok(here.parent().context("this program has no directory")?.join("serviced"))
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

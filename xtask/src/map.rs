@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{root, say};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct MapOptions {
     /// Only rows of these sections, such as OT BR
     sections: Vec<String>,
     /// Fail if a row has neither a test nor a reason to wait, or a test names a row that does not exist
@@ -25,7 +25,7 @@ struct Row {
     waits: String,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &MapOptions) -> Result<()> {
     let rows = rows(&root().join("docs/negative-tests.md"))?;
     let tests = tests()?;
     let shown =

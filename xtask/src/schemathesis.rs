@@ -1,5 +1,4 @@
-//! `cargo xtask schemathesis`: sends the running service what its own description allows and forbids, and holds every
-//! answer against that description.
+//! `cargo xtask schemathesis`: tests the running service against its own API description, with generated requests.
 
 use std::process::Command;
 
@@ -10,20 +9,20 @@ use service_testkit::server::{Setup, SignedIn, TestServer};
 use crate::{clients, root};
 
 #[derive(Args)]
-pub(crate) struct Options {
-    /// Requests made up for each operation
+pub(crate) struct SchemathesisOptions {
+    /// Generated requests for each operation
     #[arg(long, default_value_t = 200)]
     examples: u32,
-    /// What the requests are made up from, to see the same again
+    /// The seed of the generator, to repeat a run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only this operation
+    /// Test this operation only
     #[arg(long)]
     operation: Option<String>,
 }
 
-/// What is limited would answer 429 to nearly everything.
-const LIMITS: [&str; 8] = [
+/// Limits that are raised, because nearly all responses would be 429 otherwise.
+const RAISED_LIMITS: [&str; 8] = [
     "otp_sends_per_network",
     "otp_failures_per_network",
     "otp_failures",
@@ -34,38 +33,39 @@ const LIMITS: [&str; 8] = [
     "documents",
 ];
 
-const ENDS_SESSIONS: &str = "endSession";
+const REVOKES_SESSIONS: &str = "endSession";
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &SchemathesisOptions) -> Result<()> {
     clients::install_python()?;
-    // On a clock that stands still the token lives for as long as this takes.
-    let setup =
-        LIMITS.iter().fold(Setup::default(), |setup, limit| setup.set(&format!("limits.{limit}"), "1000000+1000000"));
+    // On a clock that stands still, the token does not expire.
+    let setup = RAISED_LIMITS
+        .iter()
+        .fold(Setup::default(), |setup, limit| setup.set(&format!("limits.{limit}"), "1000000+1000000"));
     setup.run(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         if let Some(operation) = &options.operation {
             return attack(server, &ann, options, &["--include-operation-id", operation]).await;
         }
-        // Whoever ends sessions ends their own sooner or later.
-        attack(server, &ann, options, &["--exclude-operation-id", ENDS_SESSIONS]).await?;
-        attack(server, &ann, options, &["--include-operation-id", ENDS_SESSIONS]).await
+        // The operation that revokes sessions would revoke the session of this test.
+        attack(server, &ann, options, &["--exclude-operation-id", REVOKES_SESSIONS]).await?;
+        attack(server, &ann, options, &["--include-operation-id", REVOKES_SESSIONS]).await
     })
 }
 
-async fn attack(server: &TestServer, ann: &SignedIn, options: &Options, which: &[&str]) -> Result<()> {
+async fn attack(server: &TestServer, ann: &SignedIn, options: &SchemathesisOptions, which: &[&str]) -> Result<()> {
     let mut command = Command::new(root().join("target/clients/python/bin/schemathesis"));
     command
         .arg("--config-file")
         .arg(root().join("clients/schemathesis.toml"))
-        .args(["run", &format!("{}/openapi.json", server.door.url), "--url", &server.door.url])
+        .args(["run", &format!("{}/openapi.json", server.http.url), "--url", &server.http.url])
         .args(["--checks", "all", "--no-color"])
         .args(["--max-examples", &options.examples.to_string(), "--seed", &options.seed.to_string()])
         .args(which)
-        // It keeps notes where it runs.
+        // It writes files to its working directory.
         .current_dir(root().join("target/clients"))
         .env("SERVICE_ACCESS_TOKEN", &ann.access_token);
-    // The server lives in this process: it goes on answering while the other one asks.
-    let status = tokio::task::spawn_blocking(move || command.status()).await?.context("schemathesis does not run")?;
+    // The server runs in this process, and must respond while schemathesis runs.
+    let status = tokio::task::spawn_blocking(move || command.status()).await?.context("cannot run schemathesis")?;
     ensure!(status.success(), "the service and its description differ");
     Ok(())
 }

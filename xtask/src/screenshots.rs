@@ -1,4 +1,5 @@
-//! `cargo xtask screenshots`: a picture of every page, light and dark, on a desk and on a phone, under target/screenshots.
+//! `cargo xtask screenshots`: takes a screenshot of every page, light and dark, wide and narrow, under
+//! target/screenshots. Two of these four are taken in German too.
 
 use std::fs;
 
@@ -14,9 +15,12 @@ use crate::{root, say};
 pub(crate) fn run() -> Result<()> {
     let folder = root().join("target/screenshots");
     fs::create_dir_all(&folder)?;
-    for (phone, dark) in [(false, false), (false, true), (true, false), (true, true)] {
-        let looks = Looks { phone, dark, without_scripts: false };
-        let kind = format!("{}-{}", if phone { "phone" } else { "desk" }, if dark { "dark" } else { "light" });
+    let english = [(false, false), (false, true), (true, false), (true, true)].map(|(phone, dark)| (phone, dark, "en"));
+    let german = [(false, false, "de"), (true, true, "de")];
+    for (phone, dark, language) in english.into_iter().chain(german) {
+        let looks = Looks { phone, dark, language: Some(language), without_scripts: false };
+        let (size, light) = (if phone { "phone" } else { "desk" }, if dark { "dark" } else { "light" });
+        let kind = format!("{size}-{light}-{language}");
         Setup::default().on_system_clock().run(async |server| {
             let browser = Browser::open(looks).await?;
             let look = async |name: &str, browser: &Browser| {

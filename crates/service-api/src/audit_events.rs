@@ -1,4 +1,4 @@
-//! `/v1/audit-events`: what happened to an account or in a workspace.
+//! `/v1/audit-events`: the audit events of an account or a workspace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,27 @@ use crate::{
     instant,
 };
 
-/// One thing that happened. No secret is ever part of it.
+/// An audit event. It never contains a secret.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
     pub id: EventId,
     #[serde(with = "instant::Written")]
     pub at: Timestamp,
-    /// One of [`EventName`]; a newer server may know more.
+    /// One of [`EventName`]. A newer server may send others.
     pub event: String,
-    /// Whose account it concerns.
+    /// The affected user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
-    /// The id of what it happened to: a session, a token for automation, a key.
+    /// The ID of the affected resource: a session, a CLI token, a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Where the request came from that caused it; absent: an operator or the service itself did it.
+    /// The network address of the request; after 30 days only its network, such as `203.0.113.0/24`. Only the user who made
+    /// the request sees it. Absent: the actor was another user, an operator or the service itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +39,7 @@ pub struct AuditEvent {
 
 macro_rules! event_names {
     ($($name:ident = $text:literal, $doc:literal;)*) => {
-        /// Everything that is recorded.
+        /// The name of an audit event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventName {
             $(#[doc = $doc] $name,)*
@@ -54,7 +55,7 @@ macro_rules! event_names {
                 }
             }
 
-            /// What has happened when this is recorded.
+            /// What the event means, for people.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -66,39 +67,57 @@ macro_rules! event_names {
 }
 
 event_names! {
-    OtpRequested = "otp.requested", "A code was asked for.";
-    OtpFailed = "otp.failed", "A wrong code was entered for an account.";
-    UserCreated = "user.created", "An account was made at the first sign-in.";
-    SignInSucceeded = "sign_in.succeeded", "Somebody signed in; a session began.";
-    SessionOpened = "session.opened", "An app got its first tokens for a session.";
-    ConsentGranted = "consent.granted", "Somebody let an app have access.";
-    ConsentWithdrawn = "consent.withdrawn", "Somebody took an app's access back.";
-    CodeReplayed = "code.replayed", "An authorization code was used twice; the session was ended.";
-    ClientRegistered = "client.registered", "An app registered itself.";
-    SessionEnded = "session.ended", "A session was ended by its user or by its own token.";
-    SessionOthersEnded = "session.others_ended", "All sessions but the one that asked were ended.";
-    RefreshReplay = "refresh.replay", "An old refresh token was used again; the session was ended.";
-    RefreshFastForwarded = "refresh.fast_forwarded", "A refresh token was newer than the database, which had lost it.";
-    CliTokenCreated = "cli_token.created", "A token for automation was made.";
-    CliTokenRotated = "cli_token.rotated", "A token for automation was replaced by a new one.";
-    CliTokenRevoked = "cli_token.revoked", "A token for automation was ended by its owner or by itself.";
-    McpTokensCreated = "mcp_tokens.created", "A pair of tokens for MCP was made.";
-    TokenLeaked = "token.leaked", "A token was reported as found in the open, and was ended.";
-    TokenExposed = "token.exposed", "A token was sent as content, which was refused; its owner was told.";
-    UserDisabled = "user.disabled", "An operator disabled an account.";
-    UserEnabled = "user.enabled", "An operator enabled an account again.";
-    UserSignedOut = "user.signed_out", "An operator ended all sessions of an account.";
-    WorkspaceCreated = "workspace.created", "A workspace was made.";
-    WorkspaceRenamed = "workspace.renamed", "A workspace got another name.";
-    MemberInvited = "member.invited", "Somebody was invited into a workspace.";
-    InvitationRevoked = "invitation.revoked", "An invitation was taken back.";
-    MemberJoined = "member.joined", "Somebody accepted an invitation by signing in.";
-    RoleChanged = "member.role_changed", "A member got another role.";
-    MemberRemoved = "member.removed", "Somebody was taken out of a workspace.";
-    WorkspaceDeleted = "workspace.deleted", "A workspace was deleted.";
-    EpochBumped = "epoch.bumped", "An operator ended all sessions of everybody.";
-    KeyCreated = "key.created", "A signing key was made.";
-    KeyRetired = "key.retired", "A signing key was retired.";
+    OtpRequested = "otp.requested", "Sign-in code requested";
+    OtpFailed = "otp.failed", "Failed sign-in attempt (wrong code)";
+    UserCreated = "user.created", "Account created";
+    SignInSucceeded = "sign_in.succeeded", "Signed in";
+    SessionOpened = "session.opened", "App connected";
+    ConsentGranted = "consent.granted", "App authorized";
+    ConsentWithdrawn = "consent.withdrawn", "App access removed";
+    ConsentExpired = "consent.expired", "App access expired (not used for 90 days)";
+    CodeReplayed = "code.replayed", "Authorization code used twice; session revoked";
+    ClientRegistered = "client.registered", "App registered itself";
+    ClientCreated = "client.created", "Client created by an operator";
+    ClientDisabled = "client.disabled", "Client disabled by an operator; its access tokens were revoked";
+    ClientEnabled = "client.enabled", "Client enabled by an operator";
+    ClientRedirectUrisSet = "client.redirect_uris_set", "Redirect URIs of a client changed by an operator";
+    ClientSessionsRevoked = "client.sessions_revoked", "All sessions of a client revoked by an operator";
+    ClientHostBlocked = "client.host_blocked", "Host of self-registered clients blocked by an operator";
+    ClientHostUnblocked = "client.host_unblocked", "Host of self-registered clients unblocked by an operator";
+    SessionEnded = "session.ended", "Signed out";
+    SessionOthersEnded = "session.others_ended", "Other sessions revoked";
+    SessionAllEnded = "session.all_ended", "Signed out everywhere";
+    RefreshReplay = "refresh.replay", "Old refresh token used again; session revoked";
+    RefreshFastForwarded = "refresh.fast_forwarded", "Refresh token newer than the restored database accepted";
+    CliTokenCreated = "cli_token.created", "Token created";
+    CliTokenRotated = "cli_token.rotated", "Token rotated";
+    CliTokenRevoked = "cli_token.revoked", "Token revoked";
+    McpTokensCreated = "mcp_tokens.created", "MCP tokens created";
+    TokenLeaked = "token.leaked", "Token reported leaked and revoked";
+    TokenExposed = "token.exposed", "Token found in submitted content; the content was rejected";
+    UserDisabled = "user.disabled", "Account disabled by an operator";
+    UserEnabled = "user.enabled", "Account enabled by an operator";
+    UserSignedOut = "user.signed_out", "All sessions revoked by an operator";
+    WorkspaceCreated = "workspace.created", "Workspace created";
+    WorkspaceRenamed = "workspace.renamed", "Workspace renamed";
+    MemberInvited = "member.invited", "Member invited";
+    InvitationRevoked = "invitation.revoked", "Invitation revoked";
+    InvitationAccepted = "invitation.accepted", "Invitation accepted";
+    InvitationDeclined = "invitation.declined", "Invitation declined";
+    WorkspaceBlocked = "workspace.blocked", "Workspace blocked";
+    WorkspaceUnblocked = "workspace.unblocked", "Workspace unblocked";
+    MemberJoined = "member.joined", "Member joined";
+    RoleChanged = "member.role_changed", "Role changed";
+    MemberRemoved = "member.removed", "Member removed";
+    WorkspaceDeleted = "workspace.deleted", "Workspace deleted";
+    ContentMoved = "content.moved", "Content moved to or from a workspace";
+    ContentDeleted = "content.deleted", "Content deleted";
+    ContentRestored = "content.restored", "Content restored";
+    EpochBumped = "epoch.bumped", "All sessions of all users revoked by an operator";
+    RestoreFenced = "restore.fenced", "Database restore detected; nodes answer 503";
+    RestoreFinished = "restore.finished", "Database restore finished by an operator";
+    KeyCreated = "key.created", "Signing key created";
+    KeyRetired = "key.retired", "Signing key retired";
 }
 
 impl EventName {

@@ -2,7 +2,7 @@
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// How many characters `bytes` bytes take: the smallest number that can hold every value.
+/// The number of characters for `bytes` bytes: the smallest that can represent every value.
 #[must_use]
 pub const fn length(bytes: usize) -> usize {
     // log(256) / log(62) = 1.34359…, rounded up.
@@ -13,7 +13,7 @@ pub const fn length(bytes: usize) -> usize {
 const GROUP: usize = 5;
 const GROUP_VALUES: u64 = 62 * 62 * 62 * 62 * 62;
 
-/// Writes `bytes` as exactly [`length`] characters.
+/// Encodes `bytes` as exactly [`length`] characters.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     let characters = length(bytes.len());
@@ -44,7 +44,7 @@ fn value_of(character: u8) -> Option<u8> {
     }
 }
 
-/// Reads what [`encode`] wrote for `N` bytes; any other text, also a number too large for them, is `None`.
+/// Decodes a text that [`encode`] wrote for `N` bytes. Any other text, also a number that is too large, is `None`.
 #[must_use]
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != length(N) {

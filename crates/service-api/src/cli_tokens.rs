@@ -1,4 +1,4 @@
-//! `/v1/cli/tokens`: tokens that people make for automation.
+//! `/v1/cli/tokens`: CLI tokens, which users create for automation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,24 +14,30 @@ use crate::{
     workspaces::named_space_or_null,
 };
 
-/// How many live tokens a user may have.
+/// The maximum number of active tokens of a user.
 pub const MOST_LIVE: i64 = 100;
-/// Characters of a name.
+/// The maximum length of a name, in characters.
 pub const MAX_NAME: usize = 100;
 
 /// `POST /v1/cli/tokens`
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateCliToken {
+    /// What the token is for, such as `Build server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: Option<String>,
-    /// The space that the token is bound to: a workspace's id or `personal`; left out, the maker's.
+    /// The space that the token is bound to: a workspace's id or `personal`. Default: that of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "named_space_or_null")]
     pub workspace_id: Option<String>,
+    /// Scopes, as a list. Default: `read`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
+    /// Scopes, separated by spaces. Send this or `scopes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Days until the token expires. Default: 90, or the lifetime of the session if that is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 366))]
     pub expires_in_days: Option<i64>,
@@ -41,13 +47,13 @@ pub struct CreateCliToken {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateCliToken {
-    /// For how many hours the old token goes on beside the new one; none if left out.
+    /// Hours for which the old token stays valid. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 72))]
     pub overlap_hours: Option<i64>,
 }
 
-/// A token that was just made: the only answer that ever holds the secret. RFC 6749 names where it is a credential.
+/// A new token. This is the only response that contains its secret.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedCliToken {
     pub id: CliTokenId,
@@ -65,7 +71,7 @@ pub struct CreatedCliToken {
     pub hint: String,
 }
 
-/// A token in a list; never its secret.
+/// A token in a list, without its secret.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCliToken {
@@ -85,9 +91,16 @@ pub struct ListedCliToken {
     pub last_used_from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub revoked_at: Option<Timestamp>,
+    /// The session that created it, `grant_…`, or the browser, `sess_…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
+    /// When the session that created it was found to be compromised, more than 31 days after it had created this token.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
+    pub suspected_at: Option<Timestamp>,
     pub status: Status,
 }
 
+/// The state of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -114,7 +127,7 @@ impl StatusFilter {
         }
     }
 
-    /// Reads `status`; left out, what still works.
+    /// Parses `status`; active tokens if it is absent, `None` if its value is unknown.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Option<Self> {
         Some(match text {

@@ -1,76 +1,89 @@
-//! What lives in spaces: projects, packs, playbooks, cases and records. Five kinds, one form.
+//! Contents of a space: projects, packs, playbooks, cases and records. All kinds have the same form.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::{Timestamp, ids::WorkspaceId, instant, scope::Resource, workspaces::ContentScope};
+use crate::{
+    JsonObject, Timestamp,
+    endpoints::{ContentOperations, content_texts},
+    ids::{UserId, WorkspaceId},
+    instant,
+    scope::Resource,
+    workspaces::ContentScope,
+};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Project,
-    Pack,
-    Playbook,
-    Case,
-    Record,
+/// Declares the kinds: name, singular and plural, prefix of its ids, resource of its scopes, fields.
+macro_rules! kinds {
+    ($($kind:ident: $name:literal $one:literal $many:literal, $prefix:literal, $resource:ident, $fields:expr;)*) => {
+        /// A kind of content.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
+
+            /// The prefix of its ids: `proj` in `proj_01h2…`.
+            #[must_use]
+            pub const fn prefix(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $prefix,)*
+                }
+            }
+
+            /// Its name in the singular, capitalized.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// The resource that scopes for it name.
+            #[must_use]
+            pub const fn resource(self) -> Resource {
+                match self {
+                    $(Self::$kind => Resource::$resource,)*
+                }
+            }
+
+            /// The fields that a caller sets.
+            #[must_use]
+            pub const fn fields(self) -> &'static [Field] {
+                match self {
+                    $(Self::$kind => const { $fields },)*
+                }
+            }
+
+            pub(crate) const fn operations(self) -> &'static ContentOperations {
+                match self {
+                    $(Self::$kind => const { &ContentOperations::new(Self::$kind, &content_texts!($name, $one, $many)) },)*
+                }
+            }
+        }
+    };
 }
 
-impl Kind {
-    pub const ALL: [Self; 5] = [Self::Project, Self::Pack, Self::Playbook, Self::Case, Self::Record];
-
-    /// What its ids begin with.
-    #[must_use]
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Project => "proj",
-            Self::Pack => "pack",
-            Self::Playbook => "play",
-            Self::Case => "case",
-            Self::Record => "rec",
-        }
-    }
-
-    /// What one is called.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Project => "Project",
-            Self::Pack => "Pack",
-            Self::Playbook => "Playbook",
-            Self::Case => "Case",
-            Self::Record => "Record",
-        }
-    }
-
-    #[must_use]
-    pub const fn resource(self) -> Resource {
-        match self {
-            Self::Project => Resource::Projects,
-            Self::Pack => Resource::Packs,
-            Self::Playbook => Resource::Playbooks,
-            Self::Case => Resource::Cases,
-            Self::Record => Resource::Records,
-        }
-    }
-
-    /// What can be said of it, beside where it lives.
-    #[must_use]
-    pub const fn fields(self) -> &'static [Field] {
-        match self {
-            Self::Project => PROJECT,
-            Self::Pack => PACK,
-            Self::Playbook => PLAYBOOK,
-            Self::Case => CASE,
-            Self::Record => RECORD,
-        }
-    }
+// A new kind is a line here, a type and a route in the server, and a migration.
+kinds! {
+    Project: "Project" "project" "projects", "proj", Projects, &[NAME, field("description", Form::Text, false)];
+    Pack: "Pack" "pack" "packs", "pack", Packs, &[NAME, field("type", Form::PackType, true), field("text", Form::Text, false)];
+    Playbook: "Playbook" "playbook" "playbooks", "play", Playbooks, &[NAME, field("definition", Form::Object, false)];
+    Case: "Case" "case" "cases", "case", Cases,
+        &[NAME, field("inputs", Form::Object, false), field("dueOn", Form::Date, false)];
+    Record: "Record" "record" "records", "rec", Records,
+        &[NAME, field("data", Form::Object, false), field("recordedOn", Form::Date, false)];
 }
 
-/// Types of packs that there are.
+/// The types of packs.
 pub const PACK_TYPES: [&str; 3] = ["context", "reference", "template"];
+/// The maximum length of a name, in characters.
 pub const MAX_NAME: usize = 200;
+/// The maximum length of a text, in characters.
 pub const MAX_TEXT: usize = 20_000;
 
-/// One thing that can be said of a content.
+/// A field of a content.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub name: &'static str,
@@ -78,7 +91,7 @@ pub struct Field {
     pub required: bool,
 }
 
-/// What a value must look like.
+/// The type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// 1 to [`MAX_NAME`] characters on one line.
@@ -98,18 +111,13 @@ const fn field(name: &'static str, form: Form, required: bool) -> Field {
 }
 
 const NAME: Field = field("name", Form::Name, true);
-const PROJECT: &[Field] = &[NAME, field("description", Form::Text, false)];
-const PACK: &[Field] = &[NAME, field("type", Form::PackType, true), field("text", Form::Text, false)];
-const PLAYBOOK: &[Field] = &[NAME, field("definition", Form::Object, false)];
-const CASE: &[Field] = &[NAME, field("inputs", Form::Object, false), field("dueOn", Form::Date, false)];
-const RECORD: &[Field] = &[NAME, field("data", Form::Object, false), field("recordedOn", Form::Date, false)];
 
-/// One content of any kind.
+/// A content of any kind.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
     pub id: String,
-    /// Where it lives; not an OAuth scope.
+    /// Whether it is in personal space or in a workspace. Not an OAuth scope.
     pub scope: ContentScope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
@@ -117,6 +125,29 @@ pub struct Content {
     pub created_at: Timestamp,
     #[serde(with = "instant::Written")]
     pub updated_at: Timestamp,
+    /// The fields of its kind ([`Kind::fields`]).
     #[serde(flatten)]
-    pub fields: Map<String, Value>,
+    pub fields: JsonObject,
+}
+
+impl Content {
+    /// The name; empty if there is none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.fields.get("name").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// A deleted content that can still be restored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletedContent {
+    #[serde(flatten)]
+    pub content: Content,
+    #[serde(with = "instant::Written")]
+    pub deleted_at: Timestamp,
+    pub deleted_by: UserId,
+    /// When it can no longer be restored.
+    #[serde(with = "instant::Written")]
+    pub expires_at: Timestamp,
 }

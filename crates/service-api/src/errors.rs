@@ -1,4 +1,4 @@
-//! The one shape of every error, and the codes it can carry.
+//! The body of every error response, and its codes.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ pub enum ErrorCode {
     InsufficientScope,
     WorkspaceMismatch,
     Forbidden,
+    InsufficientUserAuthentication,
     NotFound,
     MethodNotAllowed,
     Conflict,
@@ -38,7 +39,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The status that it always comes with.
+    /// The HTTP status of this code.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
@@ -51,7 +52,10 @@ impl ErrorCode {
             | Self::InvalidRedirectUri
             | Self::InvalidClientMetadata => 400,
             Self::MissingToken | Self::InvalidToken | Self::InvalidClient => 401,
-            Self::InsufficientScope | Self::WorkspaceMismatch | Self::Forbidden => 403,
+            Self::InsufficientScope
+            | Self::WorkspaceMismatch
+            | Self::Forbidden
+            | Self::InsufficientUserAuthentication => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::Conflict => 409,
@@ -68,7 +72,7 @@ impl ErrorCode {
     }
 }
 
-/// Why a genuine credential is dead, as `details.reason` says it. Only its holder is ever told.
+/// Why a genuine credential is no longer valid: `details.reason`. Only a caller that holds the credential learns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -81,10 +85,13 @@ pub enum Reason {
     Leaked,
     WorkspaceRemoved,
     UserDisabled,
+    ClientDisabled,
+    /// The token is for `/mcp`, not for `/v1`.
+    WrongAudience,
 }
 
 impl Reason {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Expired,
         Self::Idle,
         Self::Superseded,
@@ -94,6 +101,8 @@ impl Reason {
         Self::Leaked,
         Self::WorkspaceRemoved,
         Self::UserDisabled,
+        Self::ClientDisabled,
+        Self::WrongAudience,
     ];
 
     #[must_use]
@@ -108,6 +117,8 @@ impl Reason {
             Self::Leaked => "leaked",
             Self::WorkspaceRemoved => "workspace_removed",
             Self::UserDisabled => "user_disabled",
+            Self::ClientDisabled => "client_disabled",
+            Self::WrongAudience => "wrong_audience",
         }
     }
 
@@ -123,19 +134,21 @@ fn details(_: &mut SchemaGenerator) -> Schema {
         "properties": {
             "reason": { "type": "string", "enum": Reason::ALL.map(Reason::as_str) },
             "fields": { "type": "object", "additionalProperties": { "type": "string" } },
+            "maxAge": { "type": "integer" },
         },
     })
 }
 
-/// What every failed request answers with.
+/// The body of every error response.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     pub error: ErrorCode,
-    /// One sentence for a person: what happened, and what to do next.
+    /// A sentence for people: what happened, and what to do next. It may change.
     pub error_description: String,
-    /// Quote it to whoever operates the service: their logs name it too.
+    /// The ID of the request, by which an operator finds it in the logs.
     pub request_id: String,
-    /// What a machine can act on: why a token is dead, or which fields are wrong and how.
+    /// What a program can act on: why a token is not valid, which fields are invalid, or the maximum age of a sign-in in
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "details")]
     pub details: Option<serde_json::Value>,

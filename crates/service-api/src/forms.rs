@@ -1,4 +1,4 @@
-//! What texts look like, as regular expressions: said by the description of the API, held by the rules.
+//! Regular expressions of texts, for the schemas. The server enforces them by its rules.
 
 /// A text of one line that is not blank.
 pub(crate) const ONE_LINE: &str =

@@ -1,4 +1,4 @@
-//! Ids: TypeIDs, a kind and 26 characters of a UUIDv7. Each kind has its own type, so one can never pass for another.
+//! IDs in the TypeID format: a prefix and 26 characters of a UUIDv7. Each kind of ID has its own type.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -6,13 +6,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-/// What every id has in common; [`crate::ids`] lists them all.
+/// An ID. The types of this module implement it.
 pub trait Id: Copy + From<Uuid> + fmt::Display + FromStr<Err = NotAnId> {
+    /// The prefix.
     const KIND: &'static str;
     fn uuid(self) -> Uuid;
 }
 
-/// The text is not an id of the kind that was asked for. It says nothing more, so it can be logged.
+/// The text is not an ID of the requested kind. The error does not contain the text, so it can be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnId;
 
@@ -24,7 +25,7 @@ impl fmt::Display for NotAnId {
 
 impl std::error::Error for NotAnId {}
 
-/// What ids of a kind look like, as a regular expression.
+/// The regular expression of the IDs of a kind.
 #[must_use]
 pub fn pattern(kind: &str) -> String {
     format!("^{kind}_[0-7][0-9a-hjkmnp-tv-z]{{25}}$")
@@ -91,44 +92,46 @@ macro_rules! id {
     };
 }
 
-id!(/// A person who can sign in.
+id!(/// A user.
     UserId = "user");
-id!(/// A workspace that people share.
+id!(/// A workspace.
     WorkspaceId = "wsp");
-id!(/// Somebody who was invited into a workspace.
+id!(/// An invitation to a workspace.
     InvitationId = "inv");
-id!(/// A project in a workspace or in someone's personal space.
+id!(/// A project.
     ProjectId = "proj");
-id!(/// A one-time code that was asked for.
+id!(/// A one-time code that was requested.
     OtpId = "otp");
-id!(/// One sign-in: every token that descends from it dies with it.
+id!(/// A session. Revoking it revokes every token that was issued for it.
     GrantId = "grant");
-id!(/// A client that somebody registered.
+id!(/// A client that registered itself.
     ClientId = "client");
-id!(/// A browser that somebody signs in with.
+id!(/// The consent of a user for a client.
+    ConsentId = "consent");
+id!(/// The session of a browser.
     BrowserSessionId = "sess");
-id!(/// A sign-in that is under way in a browser.
+id!(/// A sign-in in progress in a browser.
     FlowId = "flow");
-id!(/// A token that somebody made for automation.
+id!(/// A CLI token.
     CliTokenId = "clit");
-id!(/// One access token, as its `jti` names it.
+id!(/// An access token: its `jti` claim.
     AccessTokenId = "at");
-id!(/// Something that happened and was recorded.
+id!(/// An audit event.
     EventId = "evt");
-id!(/// Something that ended before its time.
+id!(/// A revocation.
     RevocationId = "rev");
-id!(/// A mail in the outbox.
+id!(/// An email in the outbox.
     MailId = "mail");
-id!(/// One request, as logs and errors name it.
+id!(/// A request, in logs and error responses.
     RequestId = "req");
 
-/// Writes an id of a kind that only its prefix names.
+/// Formats an ID with this prefix.
 #[must_use]
 pub fn write(prefix: &str, id: Uuid) -> String {
     format!("{prefix}_{}", Suffix::of(id).as_str())
 }
 
-/// Reads what [`write`] wrote with the same prefix.
+/// Parses an ID with this prefix.
 #[must_use]
 pub fn read(prefix: &str, text: &str) -> Option<Uuid> {
     Suffix::read(text.strip_prefix(prefix)?.strip_prefix('_')?)

@@ -1,4 +1,4 @@
-//! Moments: RFC 3339 in UTC with milliseconds, the one form the API speaks.
+//! Timestamps as the API writes them: RFC 3339 in UTC with milliseconds.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,13 @@ use serde::{Deserialize as _, Deserializer, Serializer};
 
 use crate::Timestamp;
 
+/// Formats a timestamp as RFC 3339 in UTC with milliseconds.
 #[must_use]
 pub fn to_text(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// How a field with a moment is written; for serde's `with`, which takes a type as well as a module.
+/// Writes a timestamp field; for serde's `with`, which accepts a type like a module.
 pub struct Written;
 
 impl Written {
@@ -39,7 +40,7 @@ impl JsonSchema for Written {
     }
 }
 
-/// The same for moments that may not have come.
+/// Writes an optional timestamp field; for serde's `with`.
 pub struct WrittenIfAny;
 
 impl WrittenIfAny {

@@ -1,13 +1,14 @@
-//! Leaked tokens: reporting them (`POST /v1/token-leaks`), and recognising them in any text, offline.
+//! Leaked tokens: reporting them (`POST /v1/token-leaks`), and finding them in a text, offline.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::token::{
-    AuthorizationCode, Cli, Client, McpRefresh, PresentedToken, Refresh, Session, Token, TokenKind, written_length,
+    AuthorizationCode, Cli, Client, Device, McpRefresh, PresentedToken, Refresh, Session, Token, TokenKind,
+    written_length,
 };
 
-/// How many tokens one report may name.
+/// The maximum number of tokens in a report.
 pub const MOST_REPORTED: usize = 100;
 
 /// `POST /v1/token-leaks`
@@ -18,7 +19,7 @@ pub struct TokenLeaks {
     pub tokens: Vec<Leaked>,
 }
 
-/// One token, by itself or with what a scanner tells about where it was found.
+/// A leaked token, by itself or in an object with what a scanner says about it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Leaked {
@@ -35,25 +36,25 @@ impl Leaked {
     }
 }
 
-/// What every report answers with, whatever it named.
+/// The response to every report, whatever its tokens.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReceived {
     pub received: bool,
 }
 
-/// A token that was recognised in a text.
+/// A token that was found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognised {
     pub kind: &'static str,
-    /// Where it begins, in bytes.
+    /// Its offset in bytes.
     pub at: usize,
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub length: usize,
     /// Its last four characters.
     pub hint: String,
 }
 
-/// Every token of ours in a text, by prefix, length and checksum. Whether one is alive, the text does not say.
+/// Finds every token of the service in a text, by prefix, length and checksum. A token that is found may be expired.
 #[must_use]
 pub fn recognise(text: &str) -> Vec<Recognised> {
     text.match_indices("svc_").filter_map(|(at, _)| recognise_at(text, at)).collect()
@@ -67,7 +68,8 @@ fn recognise_at(text: &str, at: usize) -> Option<Recognised> {
         .or_else(|| Some(("token for automation", begins::<Cli>(rest)?)))
         .or_else(|| Some(("client secret", begins::<Client>(rest)?)))
         .or_else(|| Some(("authorization code", begins::<AuthorizationCode>(rest)?)))
-        .or_else(|| Some(("browser session", begins::<Session>(rest)?)));
+        .or_else(|| Some(("browser session", begins::<Session>(rest)?)))
+        .or_else(|| Some(("device secret", begins::<Device>(rest)?)));
     found.map(|(kind, (length, hint))| Recognised { kind, at, length, hint })
 }
 
@@ -88,12 +90,14 @@ mod tests {
         let refresh = Token::<Refresh>::from_body(&[8; Refresh::BODY]);
         let mcp = Token::<McpRefresh>::from_body(&[9; Refresh::BODY]);
         let secret = Token::<Client>::from_body(&[10; Client::BODY]);
+        let device = Token::<Device>::from_body(&[11; Device::BODY]);
         let text = format!(
-            "TOKEN={} \"{}\"é{},{}svc_cli_nothing",
+            "TOKEN={} \"{}\"é{},{}svc_cli_nothing {}",
             cli.expose(),
             refresh.expose(),
             mcp.expose(),
-            secret.expose()
+            secret.expose(),
+            device.expose()
         );
         let kinds: Vec<_> = recognise(&text).into_iter().map(|found| (found.kind, found.at)).collect();
         let at = |part: &str| text.find(part).unwrap_or_default();
@@ -104,6 +108,7 @@ mod tests {
                 ("refresh token", at(refresh.expose())),
                 ("MCP refresh token", at(mcp.expose())),
                 ("client secret", at(secret.expose())),
+                ("device secret", at(device.expose())),
             ]
         );
         assert!(recognise(&text.replace("svc_", "svc-")).is_empty());

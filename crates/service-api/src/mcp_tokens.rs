@@ -1,4 +1,4 @@
-//! `/v1/mcp/tokens`: the pair of tokens that the platform's own MCP client works with.
+//! `/v1/mcp/tokens`: the tokens of the first-party MCP client.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,16 @@ use crate::{
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateMcpTokens {
-    /// The space that the pair works in when a request names none: a workspace's id or `personal`; left out, the maker's.
+    /// The default space of the tokens: a workspace's id or `personal`. Default: that of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "named_space_or_null")]
     pub workspace_id: Option<String>,
+    /// Scopes, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
+    /// Scopes, as a list. Send this or `scope`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
 }
 
 /// `POST /v1/mcp/tokens/refresh`
@@ -28,7 +32,7 @@ pub struct RefreshMcpTokens {
     pub refresh_token: PresentedToken,
 }
 
-/// The pair, and the client that it is for.
+/// An access token and a refresh token for MCP, and their client.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct McpTokens {
     #[serde(flatten)]

@@ -1,5 +1,4 @@
-//! `POST /oauth/token`, `/oauth/revoke` and `/oauth/introspect`: what they ask for and what they answer (RFC 6749, 7009
-//! and 7662 names throughout).
+//! Requests and responses of `/oauth/token`, `/oauth/revoke` and `/oauth/introspect` (RFC 6749, 7009 and 7662).
 
 use std::fmt;
 
@@ -9,60 +8,67 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ids::{AccessTokenId, UserId, WorkspaceId},
     token::{
-        AccessToken, ClientAssertion, ClientSecret, CodeVerifier, OtpCode, PresentedToken, Refresh, Token, TokenKind,
+        AccessToken, ClientAssertion, ClientSecret, CodeVerifier, DeviceSecret, OtpCode, PresentedToken, Refresh,
+        Token, TokenKind,
     },
 };
 
-/// The grant type by which an OTP id and its code are exchanged for tokens.
+/// The grant type that exchanges a one-time code for tokens.
 pub const OTP_GRANT: &str = "urn:service:params:oauth:grant-type:otp";
+/// The grant type that exchanges an authorization code for tokens.
 pub const CODE_GRANT: &str = "authorization_code";
+/// The grant type that exchanges a refresh token for new tokens.
 pub const REFRESH_GRANT: &str = "refresh_token";
 
-/// First-party clients, present from the first migration.
+/// The first-party client of the web application.
 pub const SERVICE_WEB: &str = "service-web";
+/// The first-party client of the command line.
 pub const SERVICE_CLI: &str = "service-cli";
+/// The first-party client of MCP.
 pub const SERVICE_MCP: &str = "service-mcp";
 
-/// Whether a client is one of ours.
+/// Whether a client is a first-party client.
 #[must_use]
 pub fn is_first_party(client_id: &str) -> bool {
     [SERVICE_WEB, SERVICE_CLI, SERVICE_MCP].contains(&client_id)
 }
 
-/// Everything a token request can carry; which of it is needed depends on `grant_type`.
+/// `POST /oauth/token`. Which parameters are required depends on `grant_type`.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRequest {
-    /// What is exchanged.
+    /// The grant type.
     #[schemars(required, extend("enum" = [OTP_GRANT, CODE_GRANT, REFRESH_GRANT]))]
     pub grant_type: Option<String>,
-    /// The client; required but for a code by mail, where it is `service-cli` if left out.
+    /// The client. Required, except for a one-time code, where the default is `service-cli`.
     pub client_id: Option<String>,
-    /// Of a client that has one.
+    /// The secret of a confidential client.
     pub client_secret: Option<ClientSecret>,
-    /// Words separated by spaces; for a code by mail `read` if left out, for a refresh fewer than the session has.
+    /// Scopes, separated by spaces. For a one-time code the default is `read`; for a refresh they narrow those of the session.
     pub scope: Option<String>,
-    /// What the tokens are for; left out, what the session is for.
+    /// The resource that the tokens are for. Default: that of the session.
     pub resource: Option<String>,
-    /// For a code by mail: the space that the tokens work in when a request names none.
+    /// For a one-time code: the default space of the tokens.
     pub workspace_id: Option<String>,
-    /// For a code by mail: from `/v1/otp-tokens`.
+    /// For a one-time code: the `otpId` from `/v1/otp-tokens`.
     pub otp_id: Option<String>,
-    /// The code from the mail, or from the redirect.
+    /// The one-time code from the email, or the authorization code from the redirect.
     pub code: Option<OtpCode>,
-    /// For a code from a redirect: where it came back to.
+    /// For an authorization code: the redirect URI.
     pub redirect_uri: Option<String>,
-    /// For a code from a redirect: what `code_challenge` is the digest of.
+    /// For an authorization code: the verifier whose digest is `code_challenge`.
     pub code_verifier: Option<CodeVerifier>,
-    /// Of a client that proves itself by signing.
+    /// The signed assertion of a client that authenticates with a key.
     pub client_assertion: Option<ClientAssertion>,
     /// `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`
     pub client_assertion_type: Option<String>,
-    /// For a refresh: the youngest one there is.
+    /// For a refresh: the newest refresh token.
     pub refresh_token: Option<PresentedToken>,
+    /// For a one-time code: the device secret of an earlier sign-in, to keep using it.
+    pub device: Option<PresentedToken>,
 }
 
 impl TokenRequest {
-    /// A parameter without a value counts as left out (RFC 6749 section 3.2).
+    /// Treats a parameter without a value as absent (RFC 6749 section 3.2).
     #[must_use]
     pub fn without_empty(mut self) -> Self {
         let plain = [
@@ -83,10 +89,11 @@ impl TokenRequest {
         self.client_assertion.take_if(|assertion| assertion.expose().is_empty());
         self.code.take_if(|code| code.expose().is_empty());
         self.refresh_token.take_if(|token| token.expose().is_empty());
+        self.device.take_if(|device| device.expose().is_empty());
         self
     }
 
-    /// Names of the parameters, for the parser that refuses a second one of each.
+    /// The names of the parameters.
     pub const PARAMETERS: &'static [&'static str] = &[
         "grant_type",
         "client_id",
@@ -101,10 +108,11 @@ impl TokenRequest {
         "client_assertion",
         "client_assertion_type",
         "refresh_token",
+        "device",
     ];
 }
 
-/// A pair of tokens (RFC 6749 section 5.1). Never stored on the way, never logged.
+/// An access token and a refresh token (RFC 6749 section 5.1).
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(bound = "")]
 #[schemars(rename = "TokenResponse", bound = "")]
@@ -114,9 +122,13 @@ pub struct TokenResponse<K: TokenKind = Refresh> {
     pub expires_in: i64,
     pub refresh_token: Token<K>,
     pub scope: String,
-    /// The space the tokens work in when a request names none; absent: personal space.
+    /// The default space of the tokens. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+    /// After a one-time code: a new device secret. Keep it, also after signing out, and send it as `device` with the next
+    /// request for a code. Absent if the one that was sent stays valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceSecret>,
 }
 
 impl<K: TokenKind> fmt::Debug for TokenResponse<K> {
@@ -125,11 +137,11 @@ impl<K: TokenKind> fmt::Debug for TokenResponse<K> {
     }
 }
 
-/// What `/oauth/revoke` and `/oauth/introspect` take: a token, and who asks about it.
+/// `POST /oauth/revoke` and `POST /oauth/introspect`: a token, and the authentication of the client.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AboutToken {
     pub token: Option<PresentedToken>,
-    /// Accepted and not needed: a token says itself what it is.
+    /// Accepted and ignored: the kind of a token is known from its prefix.
     pub token_type_hint: Option<String>,
     pub client_id: Option<String>,
     pub client_secret: Option<ClientSecret>,
@@ -138,7 +150,7 @@ pub struct AboutToken {
 }
 
 impl AboutToken {
-    /// A parameter without a value counts as left out.
+    /// Treats a parameter without a value as absent (RFC 6749 section 3.2).
     #[must_use]
     pub fn without_empty(mut self) -> Self {
         self.token.take_if(|token| token.expose().is_empty());
@@ -149,7 +161,7 @@ impl AboutToken {
     }
 }
 
-/// What a token is worth at this moment (RFC 7662). One that is worth nothing has `active: false` and nothing else.
+/// The state of a token (RFC 7662). A token that is not valid has `active: false` and no other field.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Introspection {
     pub active: bool,
@@ -157,6 +169,7 @@ pub struct Introspection {
     pub token: Option<IntrospectedToken>,
 }
 
+/// The claims of a valid token.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct IntrospectedToken {
     pub token_type: IntrospectedKind,

@@ -1,22 +1,23 @@
-//! OAuth scopes: what a token may do. Not to be confused with `scope` of content, which says where content lives.
+//! OAuth scopes. Not to be confused with `scope` of content, which is the space of the content.
 //!
 //! `read` and `write` are disjoint: neither contains the other. `read` stands for every `<resource>:read`
-//! and `write` for every `<resource>:write`.
+//! and `write` for every `<resource>:write`. For a CLI token or a third-party client they stand for content
+//! and workspaces only; scopes for the account itself must be named ([`Scopes::written_out`]).
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Look at things.
+    /// Read.
     Read,
     /// Create, update and delete.
     Write,
 }
 
-/// What a scope can be narrowed to.
+/// The resource that a scope can be limited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     Workspaces,
@@ -31,7 +32,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// As paths and scopes name it.
+    /// The name in paths and scopes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,11 +49,19 @@ impl Resource {
     }
 }
 
-/// What an endpoint needs a token to carry.
+impl Resource {
+    /// Whether it belongs to the account itself: its credentials, and its audit events.
+    #[must_use]
+    pub const fn is_of_account(self) -> bool {
+        matches!(self, Self::Tokens | Self::Sessions | Self::Audit)
+    }
+}
+
+/// The scope that an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     pub action: Action,
-    /// `None`: any scope with this action will do.
+    /// `None`: a scope with this action for any resource.
     pub resource: Option<Resource>,
 }
 
@@ -67,7 +76,7 @@ impl Scope {
         Self { action, resource: Some(resource) }
     }
 
-    /// Every word that opens the endpoint, the widest first.
+    /// Every scope that is sufficient, widest first.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         let opens = move |(_, action, resource): &&(&str, Action, Option<Resource>)| {
             *action == self.action && (resource.is_none() || self.resource.is_none() || *resource == self.resource)
@@ -75,7 +84,14 @@ impl Scope {
         WORDS.iter().filter(opens).map(|(word, ..)| *word)
     }
 
-    /// The widest scope that opens the endpoint, as a challenge names it.
+    /// The narrowest scope that is sufficient, as a challenge names it.
+    #[must_use]
+    pub fn narrowest(self) -> &'static str {
+        let exact = WORDS.iter().find(|(_, action, resource)| *action == self.action && *resource == self.resource);
+        exact.map_or(self.as_str(), |(word, ..)| *word)
+    }
+
+    /// The widest scope that is sufficient.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self.action {
@@ -85,7 +101,25 @@ impl Scope {
     }
 }
 
-/// Every scope there is, in the order in which they are always printed.
+/// `scope` and `scopes` of a request differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwoSpellings;
+
+/// The scopes of a request, which are sent as `scope` (a string, RFC 6749), as `scopes` (a list), or as both.
+///
+/// # Errors
+/// [`TwoSpellings`] if both are sent and differ.
+pub fn one_spelling(scope: Option<&str>, scopes: Option<&[String]>) -> Result<Option<String>, TwoSpellings> {
+    let words =
+        |text: &str| text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>();
+    let listed = scopes.map(|scopes| scopes.join(" "));
+    match (scope, listed) {
+        (Some(scope), Some(listed)) if words(scope) != words(&listed) => Err(TwoSpellings),
+        (scope, listed) => Ok(listed.or_else(|| scope.map(str::to_owned))),
+    }
+}
+
+/// Every scope, in the order in which scopes are written.
 const WORDS: [(&str, Action, Option<Resource>); 20] = {
     use Action::{Read, Write};
     use Resource::{Audit, Cases, Packs, Playbooks, Projects, Records, Sessions, Tokens, Workspaces};
@@ -113,7 +147,7 @@ const WORDS: [(&str, Action, Option<Resource>); 20] = {
     ]
 };
 
-/// The set of scopes a token carries.
+/// A set of scopes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Scopes(u32);
 
@@ -123,7 +157,7 @@ impl Scopes {
     pub const READ_WRITE: Self = Self(3);
     pub const ALL: Self = Self((1 << WORDS.len()) - 1);
 
-    /// Reads the space-separated form of RFC 6749 section 3.3, passing over words it does not know.
+    /// Parses scopes that are separated by spaces (RFC 6749 section 3.3). Unknown scopes are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self::from_words(text.split(' '))
@@ -144,7 +178,7 @@ impl Scopes {
         self.0 == 0
     }
 
-    /// Whether a token with these scopes opens an endpoint that needs `scope`.
+    /// Whether these scopes include the `needed` one.
     #[must_use]
     pub fn allow(self, needed: Scope) -> bool {
         WORDS.iter().enumerate().any(|(bit, (_, action, resource))| {
@@ -153,27 +187,46 @@ impl Scopes {
         })
     }
 
-    /// What either allows.
+    /// These scopes as they apply to a CLI token or a third-party client: `read` and `write` are replaced by the scopes for
+    /// every resource that does not belong to the account itself.
+    #[must_use]
+    pub fn written_out(self) -> Self {
+        let plain = Self::READ_WRITE.0;
+        let words = WORDS.iter().enumerate().fold(self.0 & !plain, |set, (bit, (_, action, resource))| {
+            let wide = u32::from(*action == Action::Write);
+            let stands_for = resource.is_some_and(|resource| !resource.is_of_account());
+            if stands_for && self.0 & 1 << wide != 0 { set | 1 << bit } else { set }
+        });
+        Self(words)
+    }
+
+    /// The scopes that are in both sets.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The scopes that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The words of this that allow something which `other` does not.
+    /// The scopes of this set that allow something that `other` does not.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         let bits = (0..WORDS.len()).filter(|bit| self.0 & 1 << bit != 0 && !other.cover(Self(1 << bit)));
         Self(bits.fold(0, |set, bit| set | 1 << bit))
     }
 
-    /// Whether all that `other` allows is allowed here too.
+    /// Whether this set allows everything that `other` allows.
     #[must_use]
     pub fn cover(self, other: Self) -> bool {
         let held = self.expanded();
         other.expanded() & !held == 0
     }
 
-    /// Something that `other` allows and this does not.
+    /// A scope that `other` allows and this set does not.
     #[must_use]
     pub fn first_beyond(self, other: Self) -> Option<Scope> {
         let held = self.expanded();
@@ -182,7 +235,7 @@ impl Scopes {
         Some(Scope { action: *action, resource: *resource })
     }
 
-    /// `read` and `write` written out as every resource they stand for.
+    /// These scopes with `read` and `write` replaced by the scopes for every resource.
     fn expanded(self) -> u32 {
         WORDS.iter().enumerate().fold(self.0, |set, (bit, (_, action, resource))| {
             let wide = u32::from(*action == Action::Write);
@@ -206,7 +259,7 @@ impl fmt::Debug for Scopes {
     }
 }
 
-/// As a list of words, the form `/v1` speaks.
+/// Written as a list of scopes, as in `/v1`.
 impl Serialize for Scopes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.words())
@@ -253,6 +306,22 @@ mod tests {
         assert!(!scopes.allow(Scope::of(Action::Read, Resource::Packs)));
         assert!(scopes.allow(Scope::any(Action::Read)));
         assert!(!scopes.allow(Scope::any(Action::Write)));
+    }
+
+    #[test]
+    fn written_out_plain_scopes_leave_the_account_out_rv_16() {
+        let (read, write) = (Scopes::parse("read").written_out(), Scopes::parse("write").written_out());
+        for resource in [Resource::Tokens, Resource::Sessions, Resource::Audit] {
+            assert!(!read.allow(Scope::of(Action::Read, resource)), "{resource:?}");
+            assert!(!write.allow(Scope::of(Action::Write, resource)), "{resource:?}");
+        }
+        assert!(read.allow(READ_PROJECTS) && read.allow(Scope::any(Action::Read)) && !read.allow(WRITE_PROJECTS));
+        assert!(write.allow(WRITE_PROJECTS) && !write.allow(Scope::any(Action::Read)));
+        let named = Scopes::parse("read audit:read").written_out();
+        assert!(named.allow(Scope::of(Action::Read, Resource::Audit)));
+        assert!(!read.cover(named) && named.cover(read));
+        assert_eq!(Scopes::parse("packs:read audit:write").written_out().to_string(), "packs:read audit:write");
+        assert_eq!(Scopes::NONE.written_out(), Scopes::NONE);
     }
 
     #[test]

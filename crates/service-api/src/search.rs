@@ -1,4 +1,4 @@
-//! `POST /v1/packs/search`: packs by their words.
+//! `POST /v1/packs/search`: full-text search of packs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,20 @@ use crate::{
     workspaces::ContentScope,
 };
 
+/// The maximum length of a query, in characters.
 pub const MAX_QUERY: usize = 500;
 
+/// `POST /v1/packs/search`
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchPacks {
-    /// Of which type.
+    /// The type of the packs.
     #[serde(rename = "type")]
     #[schemars(extend("enum" = PACK_TYPES))]
     pub pack_type: String,
     #[schemars(length(min = 1, max = MAX_QUERY), regex(pattern = NOT_BLANK))]
     pub query: String,
-    /// Where to look; left out, in personal space and in the workspace that the request runs in.
+    /// The spaces to search. Default: personal space and the workspace that the request runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<ContentScope>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,16 +33,17 @@ pub struct SearchPacks {
     pub cursor: Option<String>,
 }
 
-/// A pack that was found, the best first.
+/// A search result.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Found {
     #[serde(flatten)]
     pub content: Content,
     pub score: f32,
-    /// Where in it the words are: its own text, never markup.
+    /// The part of its text that matches, as plain text.
     pub snippet: Vec<Segment>,
 }
 
+/// A part of a snippet, which matches or does not.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     pub text: String,

@@ -1,9 +1,9 @@
-//! Signing in by e-mail: which methods an address has, and asking for a code.
+//! Signing in by email: the sign-in methods of an address, and requesting a code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::OtpId;
+use crate::{ids::OtpId, token::PresentedToken};
 
 /// `POST /v1/login-options`
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,19 +13,20 @@ pub struct LoginOptionsRequest {
     pub email: String,
 }
 
+/// The sign-in methods of an email address, preferred first.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LoginOptions {
     pub methods: Vec<LoginMethod>,
 }
 
-/// One way to sign in, most fitting first.
+/// A sign-in method. More will be added; ignore unknown ones.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LoginMethod {
-    /// A code sent to the address.
+    /// A one-time code, sent to the address.
     Otp,
-    /// In a browser, by the code grant with PKCE.
+    /// The authorization code grant with PKCE, in a browser.
     #[serde(rename_all = "camelCase")]
     Browser { authorize_url: String },
 }
@@ -36,19 +37,24 @@ pub enum LoginMethod {
 pub struct OtpRequest {
     #[schemars(email)]
     pub email: String,
-    /// The only client that may redeem the code; absent: any first-party client may.
+    /// The only client that can redeem the code. Default: any first-party client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
+    /// The device secret of an earlier sign-in, which has its own rate limits. An unknown one, or one of another address, has
+    /// no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PresentedToken>,
 }
 
+/// A code that was requested.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OtpRequested {
     pub otp_id: OtpId,
-    /// Seconds for which the code works.
+    /// Seconds until the code expires.
     pub expires_in: i64,
-    /// Seconds after which another code may be asked for.
+    /// Seconds until another code can be requested.
     pub resend_after: i64,
-    /// Digits of the code.
+    /// The number of digits of the code.
     pub code_length: usize,
 }

@@ -1,7 +1,7 @@
-//! Secrets by kind. They can be sent and compared by digest, and can never be printed.
+//! Secrets, with a type for each kind. They are never printed.
 //!
-//! A token is `<prefix><base62 body><6 characters of base62 CRC-32>`: a scanner can recognise a leaked one offline,
-//! and a typing error costs no query. Prefixes never change.
+//! A token is `<prefix><base62 body><6 characters of base62 CRC-32>`, so that a scanner can recognize a leaked token offline
+//! and a mistyped token costs no query. Prefixes never change.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -12,12 +12,12 @@ use zeroize::Zeroizing;
 
 use crate::{base62, ids::CliTokenId};
 
-/// Characters of the checksum at the end of every token.
+/// The number of characters of the checksum at the end of every token.
 pub const CHECKSUM_LENGTH: usize = base62::length(4);
 
-/// A secret of kind `K`, whose form has been checked and whose validity has not.
+/// A secret of kind `K` whose format has been checked. It may be expired or unknown.
 ///
-/// `Debug` hides the value and there is no `Display`; reading it takes a visible [`expose`](Self::expose).
+/// `Debug` hides the value and there is no `Display`; [`expose`](Self::expose) returns it.
 pub struct Token<K> {
     text: Zeroizing<String>,
     kind: PhantomData<fn() -> K>,
@@ -29,14 +29,14 @@ impl<K> Clone for Token<K> {
     }
 }
 
-/// What a token opens.
+/// A kind of token.
 pub trait TokenKind {
     const PREFIX: &'static str;
-    /// How many bytes the body carries.
+    /// The number of bytes of the body.
     const BODY: usize;
 }
 
-/// Buys the next pair of tokens: grant id, key version, generation, MAC.
+/// A refresh token: grant id, key version, generation, MAC.
 pub enum Refresh {}
 
 impl TokenKind for Refresh {
@@ -46,7 +46,7 @@ impl TokenKind for Refresh {
 
 pub type RefreshToken = Token<Refresh>;
 
-/// The same for the MCP pair, which has a door of its own.
+/// A refresh token of MCP tokens, which is accepted at `/v1/mcp/tokens/refresh` only.
 pub enum McpRefresh {}
 
 impl TokenKind for McpRefresh {
@@ -54,7 +54,7 @@ impl TokenKind for McpRefresh {
     const BODY: usize = Refresh::BODY;
 }
 
-/// Opens the API for automation: its id, and 256 random bits.
+/// A CLI token: its id and 256 random bits.
 pub enum Cli {}
 
 impl TokenKind for Cli {
@@ -65,7 +65,7 @@ impl TokenKind for Cli {
 pub type CliToken = Token<Cli>;
 
 impl CliToken {
-    /// The id that the token carries in front of its secret.
+    /// The id that precedes the secret in the token.
     #[must_use]
     pub fn id(&self) -> Option<CliTokenId> {
         let body: [u8; Cli::BODY] = self.body()?;
@@ -73,7 +73,7 @@ impl CliToken {
     }
 }
 
-/// What a client that can keep a secret proves itself with.
+/// The secret of a confidential client: 256 random bits.
 pub enum Client {}
 
 impl TokenKind for Client {
@@ -81,7 +81,7 @@ impl TokenKind for Client {
     const BODY: usize = 32;
 }
 
-/// What a client exchanges for its first pair of tokens: 256 random bits.
+/// An authorization code: 256 random bits.
 pub enum AuthorizationCode {}
 
 impl TokenKind for AuthorizationCode {
@@ -89,7 +89,7 @@ impl TokenKind for AuthorizationCode {
     const BODY: usize = 32;
 }
 
-/// The cookie of a browser: 256 random bits.
+/// The session cookie of a browser: 256 random bits.
 pub enum Session {}
 
 impl TokenKind for Session {
@@ -97,14 +97,25 @@ impl TokenKind for Session {
     const BODY: usize = 32;
 }
 
-/// How many characters a token of this kind has.
+/// A device secret, which identifies a browser or command that signed in before: 256 random bits. It grants no access; it has
+/// its own rate limits for requesting codes.
+pub enum Device {}
+
+impl TokenKind for Device {
+    const PREFIX: &'static str = "svc_dev_";
+    const BODY: usize = 32;
+}
+
+pub type DeviceSecret = Token<Device>;
+
+/// The number of characters of a token of this kind.
 #[must_use]
 pub const fn written_length<K: TokenKind>() -> usize {
     K::PREFIX.len() + base62::length(K::BODY) + CHECKSUM_LENGTH
 }
 
 impl<K: TokenKind> Token<K> {
-    /// Writes a body out as a token.
+    /// Encodes a body as a token.
     #[must_use]
     pub fn from_body(body: &[u8]) -> Self {
         let mut text = format!("{}{}", K::PREFIX, base62::encode(body));
@@ -113,7 +124,7 @@ impl<K: TokenKind> Token<K> {
         Self { text: Zeroizing::new(text), kind: PhantomData }
     }
 
-    /// Accepts `text` if prefix, length, alphabet and checksum are those of this kind.
+    /// Parses a token: `None` unless prefix, length, alphabet and checksum are those of this kind.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let body = text.strip_prefix(K::PREFIX)?;
@@ -137,7 +148,7 @@ impl<K: TokenKind> Token<K> {
         &self.text
     }
 
-    /// So much of it that people can tell theirs apart: the last four characters, which are of the checksum.
+    /// The last four characters, by which users tell their tokens apart. They belong to the checksum.
     #[must_use]
     pub fn hint(&self) -> String {
         format!("…{}", &self.text[self.text.len() - 4..])
@@ -220,32 +231,32 @@ macro_rules! secret_text {
 }
 
 secret_text!(
-    /// A signed access token (RFC 9068), opaque to everybody but the service.
+    /// A signed access token (RFC 9068), opaque to clients.
     AccessToken,
     "AccessToken(…)"
 );
 secret_text!(
-    /// A one-time code as it was typed or mailed, or an authorization code as it was sent.
+    /// A one-time code or an authorization code, as a client sends it.
     OtpCode,
     "OtpCode(…)"
 );
 secret_text!(
-    /// A token as somebody sent it: of what kind, and whether it is one at all, nobody has looked at yet.
+    /// A token as a client sends it. Neither its kind nor its format has been checked.
     PresentedToken,
     "PresentedToken(…)"
 );
 secret_text!(
-    /// What a client announced a code by (RFC 7636).
+    /// The code verifier of PKCE (RFC 7636).
     CodeVerifier,
     "CodeVerifier(…)"
 );
 secret_text!(
-    /// What a client signed to prove itself (RFC 7523).
+    /// A signed client assertion (RFC 7523).
     ClientAssertion,
     "ClientAssertion(…)"
 );
 secret_text!(
-    /// The password of a confidential client.
+    /// The secret of a confidential client, as it sends it.
     ClientSecret,
     "ClientSecret(…)"
 );

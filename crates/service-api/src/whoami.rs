@@ -1,4 +1,4 @@
-//! `GET /v1/whoami`: who the token speaks for, what it may do, and where.
+//! `GET /v1/whoami`: the current user, credential and space.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use crate::{
     workspaces::SpaceView,
 };
 
+/// The user, credential and space of a request.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Whoami {
     pub user: User,
@@ -18,17 +19,19 @@ pub struct Whoami {
     pub space: SpaceView,
 }
 
+/// The user of a credential.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct User {
     pub id: UserId,
     pub email: String,
 }
 
+/// The credential of a request.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credential {
     pub kind: CredentialKind,
-    /// What to name when revoking it: for an access token, the session it is part of.
+    /// The id to revoke it by: for an access token that of its session.
     pub id: CredentialId,
     pub client: String,
     pub scopes: Scopes,
@@ -45,7 +48,7 @@ pub enum CredentialKind {
     CliToken,
 }
 
-/// What to name when ending a credential.
+/// The id to revoke a credential by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CredentialId {

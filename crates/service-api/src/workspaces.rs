@@ -1,7 +1,7 @@
-//! Workspaces, roles in them, and the space a request runs in.
+//! Workspaces, members, invitations, and the space that a request runs in.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     Timestamp,
@@ -10,20 +10,20 @@ use crate::{
     instant,
 };
 
-/// How a request names personal space outright.
+/// The value of `workspaceId` for personal space.
 pub const PERSONAL: &str = "personal";
 
-/// What a space that a request names looks like: a workspace's id, or `personal`.
+/// The schema of a space in a request: a workspace's id, or `personal`.
 pub(crate) fn named_space(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": format!("^{PERSONAL}$|{}", ids::pattern(WorkspaceId::KIND)) })
 }
 
-/// The same where it may be left out.
+/// The schema of an optional space in a request: a workspace's id, `personal`, or `null`.
 pub(crate) fn named_space_or_null(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [named_space(generator), { "type": "null" }] })
 }
 
-/// Where content lives. Not an OAuth scope.
+/// Whether content is in personal space or in a workspace. Not an OAuth scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentScope {
@@ -31,44 +31,59 @@ pub enum ContentScope {
     Workspace,
 }
 
+/// The role of a member in a workspace. A `member` reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Members and deletion, besides all that a member may do.
+    /// Manages members and deletes the workspace, and has the rights of a member.
     Owner,
     Member,
-    /// Reads; a write is refused whatever the token's scopes.
+    /// Reads. A write is rejected, whatever the scopes of the token.
     Viewer,
 }
 
-/// Why a request runs in the space it runs in.
+/// What selected the space of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// `workspaceId` says so.
+pub enum SpaceSource {
+    /// `workspaceId` of the request.
     Query,
-    /// It is the token's default.
+    /// The default space of the token.
     Token,
-    /// Neither says anything.
+    /// Neither names a space, so it is personal space.
     Personal,
 }
 
-/// Characters of a workspace's name.
+/// The maximum length of a workspace's name, in characters.
 pub const MAX_NAME: usize = 100;
 
-/// A workspace, as somebody in it sees it.
+/// A workspace, as one of its members sees it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workspace {
     pub id: WorkspaceId,
     pub name: String,
-    /// The caller's own.
+    /// The role of the caller.
     pub role: Role,
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
 }
 
-/// `POST /v1/workspaces` and `PATCH /v1/workspaces/{workspaceId}`
+/// Reads an optional field that must not be `null`.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// `PATCH /v1/workspaces/{workspaceId}`
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenameWorkspace {
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "String", length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
+    pub name: Option<String>,
+}
+
+/// `POST /v1/workspaces`
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameWorkspace {
@@ -76,6 +91,7 @@ pub struct NameWorkspace {
     pub name: String,
 }
 
+/// A member of a workspace.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
@@ -90,7 +106,9 @@ pub struct Member {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {
-    pub role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Role")]
+    pub role: Option<Role>,
 }
 
 /// `POST /v1/workspaces/{workspaceId}/invitations`
@@ -99,12 +117,12 @@ pub struct ChangeRole {
 pub struct Invite {
     #[schemars(email)]
     pub email: String,
-    /// `member` if left out.
+    /// Default: `member`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }
 
-/// An invitation that waits for its address to sign in.
+/// An invitation, as the workspace sees it: pending until the invited user accepts it, or it expires.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invitation {
@@ -117,7 +135,37 @@ pub struct Invitation {
     pub expires_at: Timestamp,
 }
 
-/// The space a request runs in, as `GET /v1/whoami` shows it.
+/// A pending invitation to one of the caller's email addresses.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReceivedInvitation {
+    pub id: InvitationId,
+    pub workspace_id: WorkspaceId,
+    pub workspace_name: String,
+    /// The invited email address.
+    pub email: String,
+    /// The role that accepting gives.
+    pub role: Role,
+    /// The email address of the owner who sent it.
+    pub invited_by: String,
+    #[serde(with = "instant::Written")]
+    pub created_at: Timestamp,
+    #[serde(with = "instant::Written")]
+    pub expires_at: Timestamp,
+}
+
+/// A workspace whose invitations the caller blocks.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockedWorkspace {
+    pub workspace_id: WorkspaceId,
+    /// The name that it had when it was blocked.
+    pub name: String,
+    #[serde(with = "instant::Written")]
+    pub blocked_at: Timestamp,
+}
+
+/// The space of a request, as `GET /v1/whoami` returns it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceView {
@@ -126,5 +174,5 @@ pub struct SpaceView {
     pub workspace_id: Option<WorkspaceId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    pub because: Because,
+    pub because: SpaceSource,
 }

@@ -1,54 +1,55 @@
-//! What can be typed: the commands, their flags, and their help.
+//! The command line: commands, options and their help.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use service_api::{sessions::MadeTreatment, workspaces::Role};
 
-use crate::{credentials::Place, terminal::Wanted};
+use crate::{credentials::StoreKind, terminal::RequestedMethod};
 
 /// Work with Service from the command line
 #[derive(Parser)]
 #[command(name = "service", version, disable_help_subcommand = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) everywhere: Everywhere,
+    pub(crate) global: GlobalOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub(crate) struct Everywhere {
-    /// Print one JSON object, and errors as one too
+pub(crate) struct GlobalOptions {
+    /// Output JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print what this filter of jq picks from the JSON object
+    /// Filter JSON output with a jq expression
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) jq: Option<String>,
-    /// The workspace to work in: an id, or `personal`
+    /// Workspace to use: an ID, or `personal`
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) workspace_id: Option<String>,
-    /// Whose sign-in to use
+    /// Use a named profile
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Answer yes to every question
+    /// Answer yes to every prompt
     #[arg(long, short = 'y', global = true)]
     pub(crate) yes: bool,
-    /// Never ask anything
+    /// Never prompt
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
-    /// Say only what was asked for, and what went wrong
+    /// Only print results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Tell of every request
+    /// Log HTTP requests
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
-    /// When to use colours
+    /// When to use colors
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
-    pub(crate) color: Colour,
+    pub(crate) color: ColorMode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
+pub(crate) enum ColorMode {
     Auto,
     Always,
     Never,
@@ -57,172 +58,314 @@ pub(crate) enum Colour {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Sign in
-    Login(Login),
-    /// Sign out, here and on the server
-    Logout(Logout),
-    /// Show who you are, with what, and where; the exit code says whether it works
+    Login(LoginArgs),
+    /// Sign out here and on the server
+    Logout(LogoutArgs),
+    /// Show the signed-in user, credential and workspace
     Whoami,
-    /// Tokens for automation
+    /// Create, list and revoke CLI tokens
     #[command(subcommand)]
-    Token(Token),
-    /// The workspace that commands work in
+    Token(TokenCommand),
+    /// Choose a workspace and manage its members
     #[command(subcommand, visible_alias = "ws")]
-    Workspace(Workspace),
-    /// Projects
+    Workspace(WorkspaceCommand),
+    /// Answer invitations that you received
     #[command(subcommand)]
-    Project(Project),
-    /// Packs
+    Invitation(InvitationCommand),
+    /// List and restore projects
     #[command(subcommand)]
-    Pack(Pack),
-    /// Where you are signed in
+    Project(ProjectCommand),
+    /// Search and restore packs
     #[command(subcommand)]
-    Session(Session),
-    /// Send any request, with your sign-in
-    Api(Api),
-    /// Look for what could be wrong on this machine
+    Pack(PackCommand),
+    /// List and revoke your sessions
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// List and remove apps connected to your account
+    #[command(subcommand)]
+    App(AppCommand),
+    /// Send an API request with your credentials
+    Api(ApiArgs),
+    /// Check your setup for problems
     Doctor,
-    /// Print a completion script for a shell
-    Completion { shell: clap_complete::Shell },
-    /// Print help on a command, or on: environment, exit-codes, json
+    /// Print a shell completion script
+    Completion {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Show help for a command, or for: environment, exit-codes, json
     Help {
         #[arg(value_name = "COMMAND|TOPIC")]
         topic: Vec<String>,
     },
 }
 
-#[derive(Args)]
-pub(crate) struct Login {
-    /// The e-mail address to sign in with
+#[derive(Args, Default)]
+pub(crate) struct LoginArgs {
+    /// Email address to sign in with
     #[arg(long)]
     pub(crate) email: Option<String>,
     /// How to sign in
     #[arg(long, default_value = "auto")]
-    pub(crate) method: Wanted,
-    /// Open no browser here
+    pub(crate) method: RequestedMethod,
+    /// Don't open a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// Where to keep the sign-in
+    /// Where to store your credentials
     #[arg(long)]
-    pub(crate) store: Option<Place>,
-    /// Sign in again without asking
+    pub(crate) store: Option<StoreKind>,
+    /// Scope to request: read, write, or one resource such as projects:read (repeatable) [default: the scopes of your
+    /// last sign-in, or read and write]
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// Replace the current session
     #[arg(long)]
     pub(crate) force: bool,
-    /// How long to wait for the browser
+    /// Seconds to wait for the browser
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) timeout: u64,
 }
 
 #[derive(Args)]
-pub(crate) struct Logout {
-    /// Every sign-in that is kept here, of every profile
+pub(crate) struct LogoutArgs {
+    /// Sign out of every profile and server
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Token {
-    /// Make a token; it is printed once
-    Create(CreateToken),
-    /// List your tokens; never their secrets
+pub(crate) enum TokenCommand {
+    /// Create a token (shown once)
+    Create(CreateTokenArgs),
+    /// List your tokens
     #[command(visible_alias = "ls")]
     List {
-        /// Which tokens
+        /// Only list tokens with this status
         #[arg(long, default_value = "active", value_parser = ["active", "expired", "revoked", "all"])]
         status: String,
     },
-    /// End tokens
+    /// Revoke tokens
     Revoke {
+        /// Tokens to revoke
         #[arg(required = true, value_name = "TOKEN-ID")]
         ids: Vec<String>,
     },
 }
 
 #[derive(Args)]
-pub(crate) struct CreateToken {
-    /// Bind it to your personal space
+pub(crate) struct CreateTokenArgs {
+    /// Create it for your personal space
     #[arg(long, conflicts_with = "workspace_id")]
     pub(crate) personal: bool,
-    /// What to call it
+    /// What the token is for, such as "Build server"
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// What it may do: read, write, or one resource as in projects:read; may be given several times [default: read]
+    /// Scope to grant: read, write, or one resource such as projects:read (repeatable) [default: read]
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// After how many days it ends, 366 at most [default: 90]
+    /// Days until it expires (max 366) [default: 90]
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires_in: Option<i64>,
     /// How to print it
     #[arg(long, default_value = "raw")]
-    pub(crate) format: Format,
+    pub(crate) format: TokenFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// The token alone
+pub(crate) enum TokenFormat {
+    /// Only the token
     Raw,
     /// `SERVICE_TOKEN=…`
     Env,
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Workspace {
-    /// List the workspaces you are in
+pub(crate) enum WorkspaceCommand {
+    /// List your workspaces
     #[command(visible_alias = "ls")]
     List,
-    /// Choose the workspace that commands work in from now on
+    /// Set the workspace for later commands
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Use {
+        /// Workspace ID
         #[arg(group = "which")]
         id: Option<String>,
-        /// Your personal space
+        /// Use your personal space
         #[arg(long, group = "which")]
         personal: bool,
     },
-    /// Show the workspace that commands work in, and why
+    /// Show the current workspace and where it is set
     Show,
+    /// List members
+    Members,
+    /// Invite a member by email (owners only)
+    Invite {
+        /// Email address to invite
+        email: String,
+        /// Role of the new member
+        #[arg(long, default_value = "member")]
+        role: RoleArg,
+    },
+    /// Remove a member (owners only)
+    Remove {
+        /// Member to remove
+        #[arg(value_name = "USER-ID|EMAIL")]
+        member: String,
+    },
+    /// Leave the workspace
+    Leave,
+}
+
+/// The role of a member, as an option names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Read, write and manage members
+    Owner,
+    /// Read and write
+    Member,
+    /// Read only
+    Viewer,
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Owner => Self::Owner,
+            RoleArg::Member => Self::Member,
+            RoleArg::Viewer => Self::Viewer,
+        }
+    }
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Project {
-    /// List projects
+pub(crate) enum InvitationCommand {
+    /// List pending invitations
     #[command(visible_alias = "ls")]
     List,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Pack {
-    /// Find packs by their words
-    Search {
-        query: String,
-        /// The type of packs
-        #[arg(long = "type", default_value = "context", value_name = "TYPE")]
-        pack_type: String,
+    /// Accept an invitation and join the workspace
+    Accept {
+        /// ID of the invitation
+        #[arg(value_name = "INVITATION-ID")]
+        id: String,
+    },
+    /// Decline an invitation (the workspace is not notified)
+    Decline {
+        /// ID of the invitation
+        #[arg(value_name = "INVITATION-ID")]
+        id: String,
+    },
+    /// Block the workspace of an invitation (it is not notified)
+    Block {
+        /// ID of the invitation
+        #[arg(value_name = "INVITATION-ID")]
+        id: String,
+    },
+    /// List blocked workspaces
+    Blocked,
+    /// Allow invitations from a workspace again
+    Unblock {
+        /// ID of the workspace
+        #[arg(value_name = "WORKSPACE-ID")]
+        workspace: String,
     },
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Session {
-    /// List where you are signed in
+pub(crate) enum ProjectCommand {
+    /// List projects
     #[command(visible_alias = "ls")]
     List,
-    /// End sessions
+    /// List deleted projects (workspaces: owners only)
+    Deleted,
+    /// Restore projects deleted within 30 days (workspaces: owners only)
+    Restore {
+        /// Projects to restore
+        #[arg(required = true, value_name = "PROJECT-ID")]
+        ids: Vec<String>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PackCommand {
+    /// Search packs
+    Search {
+        /// Words to search for
+        query: String,
+        /// Type of the packs
+        #[arg(long = "type", default_value = "context", value_name = "TYPE")]
+        pack_type: String,
+    },
+    /// List deleted packs (workspaces: owners only)
+    Deleted,
+    /// Restore packs deleted within 30 days (workspaces: owners only)
+    Restore {
+        /// Packs to restore
+        #[arg(required = true, value_name = "PACK-ID")]
+        ids: Vec<String>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List your active sessions
+    #[command(visible_alias = "ls")]
+    List,
+    /// Revoke sessions
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Revoke {
+        /// Sessions to revoke
         #[arg(group = "which", value_name = "SESSION-ID")]
         ids: Vec<String>,
-        /// Every session but this one
+        /// Revoke every session except the current one
         #[arg(long, group = "which")]
         others: bool,
+        /// What to do with tokens and invitations created in these sessions
+        #[arg(long, default_value = "recommended", value_name = "TREATMENT")]
+        made: MadeTreatmentArg,
+    },
+}
+
+/// What to do with the tokens and invitations that were created in a revoked session, as an option names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MadeTreatmentArg {
+    /// Revoke MCP tokens, invitations, and CLI tokens unused for 7 days
+    Recommended,
+    /// Keep all of them
+    Keep,
+    /// Revoke all of them
+    Revoke,
+}
+
+impl From<MadeTreatmentArg> for MadeTreatment {
+    fn from(made: MadeTreatmentArg) -> Self {
+        match made {
+            MadeTreatmentArg::Recommended => Self::Recommended,
+            MadeTreatmentArg::Keep => Self::Keep,
+            MadeTreatmentArg::Revoke => Self::Revoke,
+        }
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AppCommand {
+    /// List apps connected to your account
+    #[command(visible_alias = "ls")]
+    List,
+    /// Remove the access of apps
+    Remove {
+        /// Apps to remove, by the ID in the list
+        #[arg(required = true, value_name = "CONSENT-ID")]
+        ids: Vec<String>,
     },
 }
 
 #[derive(Args)]
-pub(crate) struct Api {
+pub(crate) struct ApiArgs {
     /// GET, POST, PATCH or DELETE
     pub(crate) method: String,
-    /// The path, for example /v1/projects
+    /// Path, for example /v1/projects
     pub(crate) path: String,
-    /// A file with the JSON to send; `-` is standard input
+    /// File with the JSON body (- for stdin)
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<String>,
 }

@@ -1,15 +1,15 @@
-//! Everything that a command needs to know before it begins.
+//! What every command knows before it starts: options, environment, terminal and profile.
 
 use std::cell::Cell;
 
 use service_client::{Client, SessionError, StoreError};
 
 use crate::{
-    arguments::Everywhere,
-    credentials::{Credentials, Kept, shown},
+    arguments::GlobalOptions,
+    credentials::{Credentials, SavedSignIn, display_path},
     environment::Environment,
-    failure::{Code, Failure},
-    origin::{DEFAULT, Origin},
+    failure::{Failure, FailureCode},
+    origin::Origin,
     output::{self, Output},
     spinner,
     terminal::Terminal,
@@ -18,23 +18,23 @@ use crate::{
 pub(crate) struct Context {
     pub(crate) environment: Environment,
     pub(crate) output: Output,
-    pub(crate) everywhere: Everywhere,
+    pub(crate) global: GlobalOptions,
     pub(crate) profile: String,
-    /// Whether a sign-in was kept: from then on it is not true that nothing was.
+    /// Whether this command has saved a new session, so that it must not say that nothing was saved.
     saved: Cell<bool>,
 }
 
 impl Context {
-    pub(crate) fn gather(everywhere: Everywhere) -> Self {
+    pub(crate) fn gather(global: GlobalOptions) -> Self {
         let environment = Environment::read();
-        let json = everywhere.json || everywhere.jq.is_some();
-        let terminal = Terminal::look(&environment, everywhere.no_input, json || everywhere.quiet);
-        let output = Output { json, jq: everywhere.jq.clone(), quiet: everywhere.quiet, terminal };
-        let profile = everywhere.profile.clone().or_else(|| environment.profile.clone());
+        let json = global.json || global.jq.is_some();
+        let terminal = Terminal::detect(&environment, global.no_input, json || global.quiet);
+        let output = Output { json, jq: global.jq.clone(), quiet: global.quiet, terminal };
+        let profile = global.profile.clone().or_else(|| environment.profile.clone());
         Self {
             environment,
             output,
-            everywhere,
+            global,
             profile: profile.unwrap_or_else(|| "default".to_owned()),
             saved: Cell::new(false),
         }
@@ -52,49 +52,56 @@ impl Context {
         self.output.terminal
     }
 
-    /// The address of the service: what the environment says, else what was last signed in to.
+    /// The URL of the service: `SERVICE_API_URL`, or the one that this profile last signed in to.
     pub(crate) fn origin(&self) -> Result<Origin, Failure> {
         if let Some(url) = &self.environment.api_url {
             return Origin::parse(url);
         }
         let last = self.credentials()?.last_origin(&self.profile).map_err(store_failed)?;
-        Origin::parse(last.as_deref().unwrap_or(DEFAULT))
+        // There is no default: credentials go only to a service that the user named.
+        let last = last.ok_or_else(|| {
+            Failure::new(FailureCode::Usage, "No server is configured.")
+                .hint("Set SERVICE_API_URL to the URL of the service, for example https://service.example")
+        })?;
+        Origin::parse(&last)
     }
 
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
-        Credentials::of(&self.environment)
+        Credentials::open(&self.environment)
     }
 
-    /// The sign-in of this profile at this address. Says so if others could read it.
-    pub(crate) fn kept(&self, origin: &Origin) -> Result<Kept, Failure> {
+    /// The sign-in of this profile at `origin`. Warns if other users could read the file until now.
+    pub(crate) fn saved_sign_in(&self, origin: &Origin) -> Result<SavedSignIn, Failure> {
         let credentials = self.credentials()?;
-        if let Some(mode) = credentials.repair().map_err(store_failed)? {
-            let path = shown(&credentials.path());
-            self.output.warn(&format!("{path} could be read by other users (mode {mode:o}). Fixed to 600."));
+        if let Some(mode) = credentials.repair_mode().map_err(store_failed)? {
+            let path = display_path(&credentials.path());
+            self.output.warn(&format!("{path} was readable by other users (mode {mode:o}). Changed its mode to 600."));
         }
         Ok(credentials.sign_in(&self.profile, origin))
     }
 
     pub(crate) fn client(&self, origin: &Origin) -> Result<Client, Failure> {
-        let failed = |_| Failure::new(Code::RequestFailed, "This machine's certificates cannot be read.");
+        let failed = |_| Failure::new(FailureCode::RequestFailed, "Can't load this system's TLS certificates.");
         let client = Client::new(origin.as_str()).map_err(failed)?;
-        let tells = self.everywhere.verbose || self.environment.log;
-        Ok(if tells { client.observed(output::trace) } else { client })
+        let is_verbose = self.global.verbose || self.environment.log;
+        Ok(if is_verbose { client.observed(output::log_exchange) } else { client })
     }
 
-    pub(crate) async fn waiting<T>(&self, work: impl Future<Output = T>) -> T {
-        spinner::while_waiting(self.terminal(), work).await
+    /// Runs `work`, with a spinner if the terminal shows one.
+    pub(crate) async fn spin_while<T>(&self, work: impl Future<Output = T>) -> T {
+        spinner::spin_while(self.terminal(), work).await
     }
 }
 
 pub(crate) fn store_failed(error: impl Into<StoreError>) -> Failure {
-    Failure::new(Code::StoreFailed, error.into().to_string())
+    Failure::new(FailureCode::StoreFailed, error.into().to_string())
 }
 
-/// What a failed lock or store says.
-pub(crate) fn kept_failed(error: SessionError) -> Failure {
+/// Explains why the saved session could not be locked or read.
+pub(crate) fn session_failed(error: SessionError) -> Failure {
     if let SessionError::Store(error) = error {
         return store_failed(error);
     }
-    Failure::new(Code::RefreshBusy, "Another service command has been renewing the sign-in for 30 s. Try again.")
+    let text = "Another service command has been refreshing the session for 30 seconds. Try again.";
+    Failure::new(FailureCode::RefreshBusy, text)
 }

@@ -1,33 +1,34 @@
-//! The only place that reads the environment: which settings there are, and what the command finds itself in.
+//! The only module that reads environment variables.
 
 use std::path::PathBuf;
 
 use etcetera::{BaseStrategy as _, choose_base_strategy};
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureCode};
 
-/// Variables as `service help environment` and the manual list them.
+/// The rows of `service help environment`.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
-    ("SERVICE_TOKEN", "a token to use instead of the saved sign-in; it brings its own workspace"),
-    ("SERVICE_API_URL", "the address of the service; else the one last signed in to"),
-    ("SERVICE_WORKSPACE_ID", "the workspace to use, or `personal`"),
-    ("SERVICE_PROFILE", "whose sign-in to use, if there are several"),
-    ("SERVICE_CONFIG_DIR", "where the sign-in is kept"),
-    ("SERVICE_CREDENTIAL_STORE", "`keyring` or `file`"),
-    ("SERVICE_BROWSER, BROWSER", "the browser to sign in with"),
-    ("SERVICE_NO_INPUT", "never ask anything"),
-    ("SERVICE_LOG", "`debug` tells of every request"),
-    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours off, or on"),
-    ("CI", "set by build servers: no questions, no spinner"),
-    ("HTTPS_PROXY, NO_PROXY", "the proxy to go through, and for what not"),
-    ("SSL_CERT_FILE", "certificates to trust instead of the system's"),
+    ("SERVICE_TOKEN", "CLI token to use instead of your session"),
+    ("SERVICE_API_URL", "URL of the service (default: last used)"),
+    ("SERVICE_WORKSPACE_ID", "Workspace ID, or `personal`"),
+    ("SERVICE_PROFILE", "Profile to use (default: `default`)"),
+    ("SERVICE_CONFIG_DIR", "Directory for credentials"),
+    ("SERVICE_CREDENTIAL_STORE", "Credential store: `keyring` or `file`"),
+    ("SERVICE_BROWSER, BROWSER", "Browser to sign in with"),
+    ("SERVICE_NO_INPUT", "Never prompt"),
+    ("SERVICE_LOG", "`debug` logs HTTP requests"),
+    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Turn colors off or on"),
+    ("CI", "Set in CI: no prompts, no spinner"),
+    ("HTTPS_PROXY, NO_PROXY", "HTTP proxy, and hosts that bypass it"),
+    ("SSL_CERT_FILE", "Certificates to trust (default: system)"),
 ];
 
+/// The variables that the command uses, and what they say about where it runs.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 pub(crate) struct Environment {
-    /// Set at all, also to nothing.
-    pub(crate) token: Option<PresentToken>,
+    /// Some if `SERVICE_TOKEN` is set, also if it is empty.
+    pub(crate) token: Option<TokenVariable>,
     pub(crate) api_url: Option<String>,
     pub(crate) workspace_id: Option<String>,
     pub(crate) profile: Option<String>,
@@ -38,28 +39,29 @@ pub(crate) struct Environment {
     pub(crate) log: bool,
     pub(crate) ci: bool,
     pub(crate) ssh: bool,
-    /// Whether a window could open here.
+    /// A window can open on this machine.
     pub(crate) display: bool,
-    pub(crate) dumb: bool,
-    /// The locale says that there is nothing but ASCII.
-    pub(crate) ascii: bool,
-    /// A D-Bus session is named.
-    pub(crate) bus: bool,
+    /// `TERM` is `dumb`.
+    pub(crate) dumb_terminal: bool,
+    /// The locale has only ASCII.
+    pub(crate) ascii_locale: bool,
+    /// `DBUS_SESSION_BUS_ADDRESS` is set.
+    pub(crate) dbus_session: bool,
     pub(crate) wsl: bool,
 }
 
-/// What `SERVICE_TOKEN` holds, unseen.
-pub(crate) struct PresentToken(String);
+/// The value of `SERVICE_TOKEN`, hidden from `Debug`.
+pub(crate) struct TokenVariable(String);
 
-impl PresentToken {
+impl TokenVariable {
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
 }
 
-impl std::fmt::Debug for PresentToken {
+impl std::fmt::Debug for TokenVariable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PresentToken(…)")
+        f.write_str("TokenVariable(…)")
     }
 }
 
@@ -68,7 +70,7 @@ impl Environment {
         let is_set = |name| text(name).is_some();
         let display = cfg!(any(target_os = "macos", windows)) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
         Self {
-            token: raw("SERVICE_TOKEN").map(PresentToken),
+            token: raw("SERVICE_TOKEN").map(TokenVariable),
             api_url: text("SERVICE_API_URL"),
             workspace_id: text("SERVICE_WORKSPACE_ID"),
             profile: text("SERVICE_PROFILE"),
@@ -80,45 +82,49 @@ impl Environment {
             ci: text("CI").is_some_and(|value| value != "false"),
             ssh: is_set("SSH_CONNECTION") || is_set("SSH_TTY"),
             display,
-            dumb: text("TERM").is_some_and(|term| term == "dumb"),
-            ascii: ["LC_ALL", "LC_CTYPE", "LANG"]
+            dumb_terminal: text("TERM").is_some_and(|term| term == "dumb"),
+            ascii_locale: ["LC_ALL", "LC_CTYPE", "LANG"]
                 .into_iter()
                 .find_map(text)
                 .is_some_and(|is| is == "C" || is == "POSIX"),
-            bus: is_set("DBUS_SESSION_BUS_ADDRESS"),
+            dbus_session: is_set("DBUS_SESSION_BUS_ADDRESS"),
             wsl: is_set("WSL_DISTRO_NAME"),
         }
     }
 
-    /// The folder of the command's own files.
-    pub(crate) fn folder(&self) -> Result<PathBuf, Failure> {
+    /// The directory of the command's files.
+    pub(crate) fn config_dir(&self) -> Result<PathBuf, Failure> {
         match &self.config_dir {
-            Some(folder) => Ok(folder.clone()),
+            Some(directory) => Ok(directory.clone()),
             None => choose_base_strategy()
                 .map(|base| base.config_dir().join("service"))
-                .map_err(|_| Failure::new(Code::StoreFailed, "There is no home directory. Set SERVICE_CONFIG_DIR.")),
+                .map_err(|_| no_home_directory(" Set SERVICE_CONFIG_DIR.")),
         }
     }
 
-    /// The folder of what belongs to the user and not to a configuration: locks of the keyring.
-    pub(crate) fn user_folder() -> Result<PathBuf, Failure> {
+    /// The directory of files that do not depend on `SERVICE_CONFIG_DIR`: the lock files of keyring entries.
+    pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         etcetera::home_dir()
             .map(|home| home.join(".local").join("state").join("service"))
-            .map_err(|_| Failure::new(Code::StoreFailed, "There is no home directory."))
+            .map_err(|_| no_home_directory(""))
     }
 }
 
-/// A variable that is not empty.
+fn no_home_directory(hint: &str) -> Failure {
+    Failure::new(FailureCode::StoreFailed, format!("Can't find your home directory.{hint}"))
+}
+
+/// Reads a variable; an empty one counts as not set.
 fn text(name: &str) -> Option<String> {
     raw(name).filter(|value| !value.is_empty())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+#[expect(clippy::disallowed_methods, reason = "the one module that reads the environment")]
 fn raw(name: &str) -> Option<String> {
     match std::env::var(name) {
         Ok(value) => Some(value),
         Err(std::env::VarError::NotPresent) => None,
-        // It is set, and cannot be right; whoever checks it will say so.
+        // It is set but invalid; the code that parses the value reports it.
         Err(std::env::VarError::NotUnicode(_)) => Some("\u{fffd}".to_owned()),
     }
 }

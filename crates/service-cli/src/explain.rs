@@ -1,4 +1,6 @@
-//! What a refusal means for whoever typed the command: which credential is to blame, and what to do.
+//! Explains errors of the service to the user: what happened, which credential is affected, and what to do next.
+
+use std::time::Duration;
 
 use service_api::{
     errors::{ErrorCode, Reason},
@@ -8,164 +10,211 @@ use service_api::{
 use service_client::{Error, Refusal, Trouble};
 
 use crate::{
-    chosen::{Chooser, Chosen},
-    failure::{Code, Failure},
+    duration::format_duration,
+    failure::{Failure, FailureCode},
     origin::Origin,
-    table::clean,
-    token_variable::TOKEN_VARIABLE,
+    table::strip_control,
+    token_variable::{TOKEN_VARIABLE, UNSET_TOKEN_HINT},
+    workspace_selection::{SelectionSource, WorkspaceSelection},
 };
 
-/// What a call was made with, as far as it can be to blame.
-pub(crate) struct Used<'a> {
+/// What a call was made with.
+pub(crate) struct CallContext<'a> {
     pub(crate) origin: &'a Origin,
-    /// What to call the credential.
+    /// The name of the credential.
     pub(crate) source: &'static str,
-    pub(crate) workspace: &'a Chosen,
+    pub(crate) workspace: &'a WorkspaceSelection,
 }
 
 pub(crate) fn not_signed_in(origin: &Origin) -> Failure {
-    Failure::new(Code::NotSignedIn, "Not signed in.")
-        .next("service login")
-        .next("in CI: set SERVICE_TOKEN")
+    Failure::new(FailureCode::NotSignedIn, "Not signed in.")
+        .hint("service login")
+        .hint("In CI: set SERVICE_TOKEN")
         .with("apiUrl", origin.as_str())
 }
 
-pub(crate) fn ended(reason: Option<Reason>) -> Failure {
+/// The action needs a recent sign-in, and there is no terminal to ask for one.
+pub(crate) fn reauthentication_required() -> Failure {
+    Failure::new(FailureCode::ReauthenticationRequired, "This needs a sign-in from the last 15 minutes.")
+        .hint("service login --force")
+}
+
+pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
     let why = match reason {
-        Some(Reason::Idle | Reason::Expired) => " (not used for too long)",
+        Some(Reason::Idle) => " (unused for too long)",
+        Some(Reason::Expired) => " (expired)",
         Some(Reason::RevokedByUser) => " (signed out elsewhere)",
-        Some(Reason::UserDisabled) => " (the account is disabled)",
-        Some(Reason::Superseded | Reason::Replayed) => " (its token was used twice; look at: service session list)",
+        Some(Reason::UserDisabled) => " (your account is disabled)",
+        Some(Reason::Superseded | Reason::Replayed) => " (its refresh token was used twice)",
         _ => "",
     };
-    Failure::new(Code::SessionEnded, format!("Your session has ended{why}."))
-        .next("service login")
-        .with("reason", reason.map(Reason::as_str))
+    let failure = Failure::new(FailureCode::SessionEnded, format!("Your session has ended{why}."))
+        .hint("service login")
+        .with("reason", reason.map(Reason::as_str));
+    match reason {
+        Some(Reason::Superseded | Reason::Replayed) => failure.hint("Then review your sessions: service session list"),
+        _ => failure,
+    }
 }
 
-/// What a call with a credential failed of.
-pub(crate) fn refused(used: &Used<'_>, error: &Error, granted: Option<Scopes>) -> Failure {
-    let Some(refusal) = error.refusal() else { return unanswered(used.origin, error) };
-    let by_token = used.source == TOKEN_VARIABLE;
+pub(crate) fn workspace_not_found(id: &str) -> Failure {
+    let text = format!("Workspace {} not found, or you don't have access.", strip_control(id));
+    Failure::new(FailureCode::NotFound, text).hint("service workspace list")
+}
+
+/// Explains why a call with a credential failed. `granted` are the scopes of the credential, if they are known.
+pub(crate) fn explain_call(call: &CallContext<'_>, error: &Error, granted: Option<Scopes>) -> Failure {
+    let Some(refusal) = error.refusal() else { return explain_unreachable(call.origin, error) };
+    let is_token = call.source == TOKEN_VARIABLE;
     let failure = match refusal.body.error {
-        ErrorCode::InvalidToken | ErrorCode::MissingToken if by_token => dead_token(refusal),
-        ErrorCode::InvalidToken | ErrorCode::MissingToken => ended(refusal.reason()),
-        ErrorCode::InsufficientScope => missing_scope(used, refusal, granted),
-        ErrorCode::WorkspaceMismatch => {
-            let wanted = used.workspace.id.as_deref().unwrap_or("that workspace");
-            let which = if wanted == PERSONAL { "--personal".to_owned() } else { format!("--workspace-id {wanted}") };
-            Failure::new(Code::WorkspaceForbidden, format!("{} does not work in {wanted}.", used.source))
-                .next(format!("make one there: env -u SERVICE_TOKEN service token create {which}"))
+        ErrorCode::InvalidToken | ErrorCode::MissingToken if is_token => token_rejected(refusal),
+        ErrorCode::InvalidToken | ErrorCode::MissingToken => session_ended(refusal.reason()),
+        ErrorCode::InsufficientScope => missing_scope(call, refusal, granted),
+        ErrorCode::InsufficientUserAuthentication => reauthentication_required(),
+        ErrorCode::WorkspaceMismatch => workspace_mismatch(call),
+        ErrorCode::NotFound if explicit_workspace(call).is_some() => {
+            let (id, setting) = explicit_workspace(call).unwrap_or_default();
+            let text = format!("Workspace {id} (from {setting}) not found, or you don't have access.");
+            Failure::new(FailureCode::NotFound, text).hint("service workspace list")
         }
-        ErrorCode::NotFound if named_workspace(used).is_some() => {
-            let (id, by) = named_workspace(used).unwrap_or_default();
-            Failure::new(Code::NotFound, format!("No workspace {id} (from {by}) that you can use."))
-                .next("service workspace list")
+        ErrorCode::Forbidden if is_token => {
+            let text = "A CLI token can't do this. Use your own session.";
+            Failure::new(FailureCode::Forbidden, text).hint("unset SERVICE_TOKEN")
         }
-        ErrorCode::Forbidden if by_token => {
-            let text = "A token for automation may not do this. Use your own sign-in.";
-            Failure::new(Code::Forbidden, text).next("unset SERVICE_TOKEN")
-        }
-        _ => plain(refusal),
+        _ => explain_refusal(refusal),
     };
-    named(failure.with("source", used.source), refusal)
+    with_request(failure.with("source", call.source), refusal)
 }
 
-/// The workspace that somebody named for this command, and how: it is what was not found, where nothing else was named.
-fn named_workspace(used: &Used<'_>) -> Option<(String, &'static str)> {
-    let id = used.workspace.id.as_deref().filter(|id| *id != PERSONAL)?;
-    match used.workspace.by {
-        Chooser::Flag => Some((clean(id), "--workspace-id")),
-        Chooser::Environment => Some((clean(id), "SERVICE_WORKSPACE_ID")),
+fn workspace_mismatch(call: &CallContext<'_>) -> Failure {
+    let id = call.workspace.id.as_deref();
+    let (space, option) = match id {
+        Some(PERSONAL) => ("your personal space", "--personal".to_owned()),
+        Some(id) => (id, format!("--workspace-id {id}")),
+        None => ("this workspace", "--workspace-id <id>".to_owned()),
+    };
+    let text = format!("{} doesn't have access to {space}.", credential_name(call));
+    Failure::new(FailureCode::WorkspaceForbidden, text)
+        .hint(format!("Create a token for it: env -u SERVICE_TOKEN service token create {option}"))
+}
+
+/// The credential of a call, as the subject of a sentence.
+fn credential_name(call: &CallContext<'_>) -> &'static str {
+    if call.source == TOKEN_VARIABLE { TOKEN_VARIABLE } else { "Your session" }
+}
+
+/// The workspace that the user named for this command, and with which setting. If something was not found, it may be this.
+fn explicit_workspace(call: &CallContext<'_>) -> Option<(String, &'static str)> {
+    let id = call.workspace.id.as_deref().filter(|id| *id != PERSONAL)?;
+    match call.workspace.source {
+        SelectionSource::Flag => Some((strip_control(id), "--workspace-id")),
+        SelectionSource::Environment => Some((strip_control(id), "SERVICE_WORKSPACE_ID")),
         _ => None,
     }
 }
 
-/// What a call without a credential failed of.
-pub(crate) fn refused_at(origin: &Origin, error: &Error) -> Failure {
+/// Explains why a call without a credential failed.
+pub(crate) fn explain_error(origin: &Origin, error: &Error) -> Failure {
     match error.refusal() {
-        Some(refusal) => named(plain(refusal), refusal),
-        None => unanswered(origin, error),
+        Some(refusal) => with_request(explain_refusal(refusal), refusal),
+        None => explain_unreachable(origin, error),
     }
 }
 
-fn named(failure: Failure, refusal: &Refusal) -> Failure {
+/// Adds the status and the request ID to the JSON error.
+fn with_request(failure: Failure, refusal: &Refusal) -> Failure {
     failure.with("status", refusal.status).with("requestId", refusal.body.request_id.as_str())
 }
 
-fn plain(refusal: &Refusal) -> Failure {
-    let said = refusal.body.error_description.as_str();
+fn explain_refusal(refusal: &Refusal) -> Failure {
+    let description = refusal.body.error_description.as_str();
     match refusal.status {
-        403 => Failure::new(Code::Forbidden, said),
-        404 => Failure::new(Code::NotFound, said),
-        409 | 412 => Failure::new(Code::Conflict, said),
+        403 => Failure::new(FailureCode::Forbidden, description),
+        404 => Failure::new(FailureCode::NotFound, description),
+        409 | 412 => Failure::new(FailureCode::Conflict, description),
         400 | 413 | 415 | 422 => {
             let fields = refusal.body.details.as_ref().and_then(|details| details.get("fields")).cloned();
-            Failure::new(Code::InvalidInput, said).with("fields", fields)
+            Failure::new(FailureCode::InvalidInput, description).with("fields", fields)
         }
-        429 => too_many(refusal, "Too many requests."),
-        500.. => unavailable(refusal.status, Some(&refusal.body.request_id)),
-        _ => Failure::new(Code::RequestFailed, said),
+        429 => rate_limited(refusal, "Too many requests."),
+        500.. => server_unavailable(refusal.status, Some(&refusal.body.request_id)),
+        _ => Failure::new(FailureCode::RequestFailed, description),
     }
 }
 
-pub(crate) fn too_many(refusal: &Refusal, what: &str) -> Failure {
+/// Explains a 429: `what` happened too often, and how long to wait.
+pub(crate) fn rate_limited(refusal: &Refusal, what: &str) -> Failure {
     let when = match refusal.retry_after {
-        Some(1) => " Try again in 1 second.".to_owned(),
-        Some(seconds) => format!(" Try again in {seconds} seconds."),
+        Some(seconds) => format!(" Try again in {}.", format_duration(Duration::from_secs(seconds))),
         None => " Try again later.".to_owned(),
     };
-    named(Failure::new(Code::RateLimited, format!("{what}{when}")).with("retryAfter", refusal.retry_after), refusal)
+    let failure = Failure::new(FailureCode::RateLimited, format!("{what}{when}"));
+    with_request(failure.with("retryAfter", refusal.retry_after), refusal)
 }
 
-fn unavailable(status: u16, request_id: Option<&str>) -> Failure {
+fn server_unavailable(status: u16, request_id: Option<&str>) -> Failure {
     let request = request_id.map(|id| format!(", request {id}")).unwrap_or_default();
-    Failure::new(Code::ServerUnavailable, format!("The service had a problem ({status}{request}). Try again shortly."))
+    let text = format!("The service had a problem ({status}{request}). Try again shortly.");
+    Failure::new(FailureCode::ServerUnavailable, text)
 }
 
-/// Only an answer can say that a token is bad; silence says nothing about it.
-fn unanswered(origin: &Origin, error: &Error) -> Failure {
+/// Explains a call that the service did not answer. It never blames the credential: only an answer can reject a token.
+fn explain_unreachable(origin: &Origin, error: &Error) -> Failure {
     let host = origin.host();
     match error {
-        Error::Unexpected(status @ 500..) => unavailable(*status, None).with("status", *status),
+        Error::Unexpected(status @ 500..) => server_unavailable(*status, None).with("status", *status),
         Error::Unreachable(Trouble::Tls) => {
-            Failure::new(Code::Tls, format!("The certificate of {host} is not trusted here."))
-                .next("behind a company's proxy: set SSL_CERT_FILE")
+            Failure::new(FailureCode::Tls, format!("The TLS certificate of {host} isn't trusted."))
+                .hint("Behind a corporate proxy: set SSL_CERT_FILE")
         }
-        Error::Unreachable(Trouble::TimedOut) => Failure::new(Code::Timeout, format!("{host} did not answer in time.")),
-        Error::Unreachable(trouble) => Failure::new(Code::Offline, format!("Could not reach {host}: {trouble}."))
-            .next("check your connection, VPN or SERVICE_API_URL"),
-        _ => Failure::new(Code::RequestFailed, format!("What answered at {host} is not the service."))
-            .next("check SERVICE_API_URL"),
+        Error::Unreachable(Trouble::TimedOut) => {
+            Failure::new(FailureCode::Timeout, format!("{host} didn't respond in time."))
+        }
+        Error::Unreachable(cause) => {
+            let why = match cause {
+                Trouble::NameNotFound => "host not found",
+                Trouble::NotListening => "connection refused",
+                _ => "connection lost",
+            };
+            Failure::new(FailureCode::Offline, format!("Can't reach {host} ({why})."))
+                .hint("Check your connection, VPN or SERVICE_API_URL")
+        }
+        _ => unexpected_response(origin),
     }
 }
 
-fn dead_token(refusal: &Refusal) -> Failure {
+/// The response is not one that the service sends.
+pub(crate) fn unexpected_response(origin: &Origin) -> Failure {
+    let text = format!("Unexpected response from {}. It may not be the service.", origin.host());
+    Failure::new(FailureCode::RequestFailed, text).hint("Check SERVICE_API_URL")
+}
+
+fn token_rejected(refusal: &Refusal) -> Failure {
     let reason = refusal.reason();
     let failure = match reason {
-        Some(Reason::Expired) => Failure::new(Code::TokenExpired, "The token in SERVICE_TOKEN has expired.")
-            .next("make a new one: service token create --workspace-id <id>"),
-        Some(_) => Failure::new(Code::TokenRevoked, "The token in SERVICE_TOKEN was revoked.")
-            .next("replace it where it is set: a CI secret, a shell profile"),
-        None => Failure::new(Code::TokenInvalid, "The token in SERVICE_TOKEN is not one of this service.")
-            .next("check SERVICE_API_URL, and where the token is set"),
+        Some(Reason::Expired) => Failure::new(FailureCode::TokenExpired, "The token in SERVICE_TOKEN has expired.")
+            .hint("Create a new one: env -u SERVICE_TOKEN service token create --workspace-id <id>"),
+        Some(_) => Failure::new(FailureCode::TokenRevoked, "The token in SERVICE_TOKEN was revoked.")
+            .hint("Replace it where it is set, for example in a CI secret or your shell profile"),
+        None => Failure::new(FailureCode::TokenInvalid, "The token in SERVICE_TOKEN isn't valid for this server.")
+            .hint("Check SERVICE_API_URL, and where the token is set"),
     };
     failure.with("reason", reason.map(Reason::as_str))
 }
 
-/// Signing in again does not help a token, so that is not said.
-fn missing_scope(used: &Used<'_>, refusal: &Refusal, granted: Option<Scopes>) -> Failure {
+/// Names the missing scope. For a token it does not suggest to sign in again, because that would not help.
+fn missing_scope(call: &CallContext<'_>, refusal: &Refusal, granted: Option<Scopes>) -> Failure {
     let scope = refusal.scope.as_deref().unwrap_or("another");
-    let source = used.source;
-    let who = if source == TOKEN_VARIABLE { TOKEN_VARIABLE } else { "Your sign-in" };
+    let name = credential_name(call);
     let words: Option<Vec<_>> = granted.map(|granted| granted.words().collect());
     let text = match &words {
-        Some(words) => format!("This needs the {scope} scope. {who} has: {}.", words.join(", ")),
-        None => format!("This needs the {scope} scope, which {who} does not have."),
+        Some(words) => format!("This needs the {scope} scope. {name} has: {}.", words.join(", ")),
+        None => format!("This needs the {scope} scope. {name} doesn't have it."),
     };
-    let failure = Failure::new(Code::MissingScope, text).with("requiredScope", scope).with("grantedScopes", words);
-    match source {
-        TOKEN_VARIABLE => failure.next("use your own sign-in: unset SERVICE_TOKEN"),
-        _ => failure.next("service login --force"),
+    let failure =
+        Failure::new(FailureCode::MissingScope, text).with("requiredScope", scope).with("grantedScopes", words);
+    match call.source {
+        TOKEN_VARIABLE => failure.hint(UNSET_TOKEN_HINT),
+        _ => failure.hint("service login --force"),
     }
 }

@@ -1,9 +1,10 @@
-//! How a command fails: one code for programs, one exit code, a sentence, and what to do next.
+//! How a command fails: a code for scripts, an exit code, a sentence for the user, and what to do next.
 
 use serde_json::{Map, Value, json};
 
+/// Why a command failed, for scripts: `error.code` in JSON output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum FailureCode {
     RequestFailed,
     Conflict,
     InvalidInput,
@@ -12,15 +13,16 @@ pub(crate) enum Code {
     NeedsTerminal,
     ConfirmationRequired,
     NotSignedIn,
+    ReauthenticationRequired,
     SessionEnded,
     TokenExpired,
     TokenRevoked,
     TokenInvalid,
     TokenEmpty,
-    Mistyped,
-    Outdated,
+    CodeWrong,
+    CodeExpired,
     Denied,
-    TimedOutWaiting,
+    LoginTimeout,
     MissingScope,
     WorkspaceForbidden,
     Forbidden,
@@ -33,7 +35,7 @@ pub(crate) enum Code {
     RateLimited,
 }
 
-impl Code {
+impl FailureCode {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::RequestFailed => "request_failed",
@@ -44,15 +46,16 @@ impl Code {
             Self::NeedsTerminal => "needs_terminal",
             Self::ConfirmationRequired => "confirmation_required",
             Self::NotSignedIn => "not_signed_in",
+            Self::ReauthenticationRequired => "reauthentication_required",
             Self::SessionEnded => "session_ended",
             Self::TokenExpired => "token_expired",
             Self::TokenRevoked => "token_revoked",
             Self::TokenInvalid => "token_invalid",
             Self::TokenEmpty => "token_empty",
-            Self::Mistyped => "code_wrong",
-            Self::Outdated => "code_expired",
+            Self::CodeWrong => "code_wrong",
+            Self::CodeExpired => "code_expired",
             Self::Denied => "denied",
-            Self::TimedOutWaiting => "login_timeout",
+            Self::LoginTimeout => "login_timeout",
             Self::MissingScope => "missing_scope",
             Self::WorkspaceForbidden => "workspace_forbidden",
             Self::Forbidden => "forbidden",
@@ -66,13 +69,23 @@ impl Code {
         }
     }
 
-    pub(crate) const fn exit(self) -> u8 {
-        use Code::*;
+    /// The exit code of the process.
+    pub(crate) const fn exit_code(self) -> u8 {
+        use FailureCode::*;
         match self {
             RequestFailed | Conflict | InvalidInput | StoreFailed => 1,
             Usage | NeedsTerminal | ConfirmationRequired => 2,
-            NotSignedIn | SessionEnded | TokenExpired | TokenRevoked | TokenInvalid | TokenEmpty | Mistyped
-            | Outdated | Denied | TimedOutWaiting => 4,
+            NotSignedIn
+            | ReauthenticationRequired
+            | SessionEnded
+            | TokenExpired
+            | TokenRevoked
+            | TokenInvalid
+            | TokenEmpty
+            | CodeWrong
+            | CodeExpired
+            | Denied
+            | LoginTimeout => 4,
             MissingScope | WorkspaceForbidden | Forbidden => 5,
             NotFound => 6,
             Offline | Timeout | Tls | ServerUnavailable | RefreshBusy => 7,
@@ -81,40 +94,43 @@ impl Code {
     }
 }
 
-/// Exit codes as `service help exit-codes` and the manual list them.
-pub(crate) const EXITS: &[(&str, &str)] = &[
-    ("0", "done"),
-    ("1", "the service refused, or something failed for another reason"),
-    ("2", "wrong usage, or a terminal or a flag is needed"),
-    ("4", "not signed in, or the token is expired, revoked or malformed"),
-    ("5", "signed in, but not allowed"),
-    ("6", "not found"),
-    ("7", "the service could not be reached or could not answer"),
-    ("8", "too many requests"),
-    ("130", "stopped with Ctrl-C"),
+/// The rows of `service help exit-codes`.
+pub(crate) const EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "Success"),
+    ("1", "The service refused the request, or another error"),
+    ("2", "Wrong usage, or a terminal or an option is required"),
+    ("4", "Not signed in, sign-in too old, or token expired, revoked or invalid"),
+    ("5", "Not allowed"),
+    ("6", "Not found"),
+    ("7", "The service can't be reached, or is unavailable"),
+    ("8", "Too many requests"),
+    ("130", "Stopped with Ctrl-C"),
 ];
 
-#[derive(Debug)]
+/// The error of every command.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct Failure {
-    pub(crate) code: Code,
-    /// What happened, in the user's words.
+    pub(crate) code: FailureCode,
+    /// What happened, as a sentence for the user.
     pub(crate) message: String,
-    /// What to do: a command to paste, if there is one.
-    pub(crate) next: Vec<String>,
+    /// What the user can do next: a command to paste, if there is one.
+    pub(crate) hints: Vec<String>,
     details: Map<String, Value>,
 }
 
 impl Failure {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), next: Vec::new(), details: Map::new() }
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hints: Vec::new(), details: Map::new() }
     }
 
-    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
-        self.next.push(next.into());
+    /// Adds something that the user can do next. The first one is `error.hint` in JSON output.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
         self
     }
 
-    /// Something more that a program can act on; nothing if there is nothing.
+    /// Adds a member to the error in JSON output, unless the value is null.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         if !value.is_null() {
@@ -126,7 +142,7 @@ impl Failure {
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code.as_str(), "message": self.message });
         if let Value::Object(members) = &mut error {
-            if let Some(hint) = self.next.first() {
+            if let Some(hint) = self.hints.first() {
                 members.insert("hint".to_owned(), hint.as_str().into());
             }
             members.extend(self.details.clone());

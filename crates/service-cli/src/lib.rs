@@ -1,15 +1,15 @@
-//! `service`: the service from the command line.
+//! `service`: the command line client of Service.
 //!
-//! What is typed is in `arguments`, each command is a file under `commands`, and only `output` prints. Nothing that a
-//! command does not need is built: no runtime, no HTTP, no certificates for `service --version`.
+//! `arguments` declares the command line, each command is a file under `commands`, and only `output` prints. A command builds
+//! only what it needs: `service --version` starts no runtime, opens no socket and reads no certificates.
 
 mod arguments;
-mod chosen;
 mod clock;
 mod commands;
 mod connection;
 mod context;
 mod credentials;
+mod duration;
 mod environment;
 mod explain;
 mod failure;
@@ -21,56 +21,57 @@ mod spinner;
 mod table;
 mod terminal;
 mod token_variable;
+mod workspace_selection;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
 use self::{
-    arguments::{Arguments, Colour},
+    arguments::{Arguments, ColorMode},
     context::Context,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
 };
 
-/// The command, for its manual pages.
+/// Returns the definition of the command line, from which manual pages are generated.
 #[must_use]
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Does what the arguments of the process say.
+/// Runs the command that the arguments of the process name, and returns its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+        Err(error) => return report_usage(&error),
     };
-    match arguments.everywhere.color {
-        Colour::Auto => {}
-        Colour::Always => anstream::ColorChoice::Always.write_global(),
-        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    match arguments.global.color {
+        ColorMode::Auto => {}
+        ColorMode::Always => anstream::ColorChoice::Always.write_global(),
+        ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let context = Context::gather(arguments.everywhere);
-    let filter = context.output.jq.as_deref().map_or(Ok(()), jq::check);
+    let context = Context::gather(arguments.global);
+    let filter = context.output.jq.as_deref().map_or(Ok(()), jq::check_filter);
     match filter.and_then(|()| commands::run(&context, arguments.command)) {
         Ok(code) => code,
         Err(failure) => {
             context.output.failure(&failure);
-            ExitCode::from(failure.code.exit())
+            ExitCode::from(failure.code.exit_code())
         }
     }
 }
 
-/// What was typed cannot be understood, or asks for help.
-fn usage(error: &clap::Error) -> ExitCode {
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let for_programs = std::env::args_os().any(|word| word == "--json" || word == "--jq");
-    if asked || !for_programs {
+/// Prints help, the version, or why the arguments are invalid.
+fn report_usage(error: &clap::Error) -> ExitCode {
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let is_json = std::env::args_os().any(|word| word == "--json" || word == "--jq");
+    if is_help || !is_json {
         drop(error.print());
     } else {
         let text = error.render().to_string();
         let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        output::fail(&Failure::new(Code::Usage, text));
+        output::print_json_failure(&Failure::new(FailureCode::Usage, text));
     }
-    if asked { ExitCode::SUCCESS } else { ExitCode::from(Code::Usage.exit()) }
+    if is_help { ExitCode::SUCCESS } else { ExitCode::from(FailureCode::Usage.exit_code()) }
 }

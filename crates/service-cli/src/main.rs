@@ -1,4 +1,4 @@
-//! `service`: the service from the command line.
+//! The binary `service`.
 
 use std::process::ExitCode;
 

@@ -1,39 +1,36 @@
-//! The address of a service. A credential belongs to the address that issued it, and is sent nowhere else.
+//! The origin of a service. A credential belongs to the origin that issued it, and is sent nowhere else.
 
 use std::fmt;
 
 use url::{Host, Url};
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureCode};
 
-/// Where a developer's own service listens, when nothing else was ever said.
-pub(crate) const DEFAULT: &str = "http://127.0.0.1:8080";
-
-/// `scheme://host[:port]`, in one spelling.
+/// A normalized `scheme://host[:port]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin(String);
 
 impl Origin {
-    /// `https`, or `http` on this machine: elsewhere a token would pass in plain text.
+    /// Parses a URL. Accepts `https`, and `http` only on this machine, because a token must not be sent in plain text.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong = |why: &str| {
-            Failure::new(Code::Usage, format!("The address of the service {why}.")).next("set SERVICE_API_URL")
+        let invalid = |why: &str| {
+            Failure::new(FailureCode::Usage, format!("The URL of the service {why}.")).hint("Set SERVICE_API_URL")
         };
-        let url = Url::parse(text).map_err(|_| wrong("is not an address such as https://service.example"))?;
-        let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-        if !plain || !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("has more than a host and a port"));
+        let url = Url::parse(text).map_err(|_| invalid("is invalid. Use one like https://service.example"))?;
+        let is_origin = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        if !is_origin || !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid("must not have a path, a query or a user"));
         }
-        let here = match url.host() {
+        let is_loopback = match url.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
             Some(Host::Domain(name)) => name == "localhost",
-            None => return Err(wrong("has no host")),
+            None => return Err(invalid("has no host")),
         };
         match url.scheme() {
             "https" => {}
-            "http" if here => {}
-            _ => return Err(wrong("must begin with https://")),
+            "http" if is_loopback => {}
+            _ => return Err(invalid("must start with https://")),
         }
         Ok(Self(url.origin().ascii_serialization()))
     }
@@ -42,7 +39,7 @@ impl Origin {
         &self.0
     }
 
-    /// The host as people read it.
+    /// The host, and the port if there is one.
     pub(crate) fn host(&self) -> &str {
         self.0.split_once("://").map_or(&self.0, |(_, host)| host)
     }

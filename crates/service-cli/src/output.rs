@@ -1,4 +1,4 @@
-//! The only place that prints. Data goes to standard output; talk, questions and errors go to standard error.
+//! The only module that prints. Results go to standard output; messages, prompts and errors go to standard error.
 
 use std::{
     borrow::Cow,
@@ -10,16 +10,17 @@ use serde_json::Value;
 use service_client::Exchange;
 
 use crate::{
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     jq,
     terminal::Terminal,
 };
 
-const GOOD: Style = AnsiColor::Green.on_default();
-const WARN: Style = AnsiColor::Yellow.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
-const NEXT: Style = AnsiColor::Cyan.on_default();
+const SUCCESS_STYLE: Style = AnsiColor::Green.on_default();
+const WARNING_STYLE: Style = AnsiColor::Yellow.on_default();
+const ERROR_STYLE: Style = AnsiColor::Red.on_default();
+const HINT_STYLE: Style = AnsiColor::Cyan.on_default();
 
+/// How this command prints.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -29,129 +30,126 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// What was asked for: one object for programs, or these lines for people.
+    /// Prints the result of the command: `object` with `--json` or `--jq`, otherwise `lines`.
     pub(crate) fn result(&self, object: &Value, lines: &str) -> Result<(), Failure> {
         match &self.jq {
-            Some(filter) => jq::run(filter, object)?.iter().try_for_each(|line| out(line)),
-            None if self.json => out(&object.to_string()),
+            Some(filter) => jq::run_filter(filter, object)?.iter().try_for_each(|line| print_line(line)),
+            None if self.json => print_line(&object.to_string()),
             None if lines.is_empty() => Ok(()),
-            None => out(lines),
+            None => print_line(lines),
         }
     }
 
-    /// Whether a program reads standard output.
-    pub(crate) const fn is_for_programs(&self) -> bool {
-        self.json
-    }
-
-    pub(crate) fn good(&self, text: &str) {
-        self.talk(GOOD, "✓", "ok:", text);
+    /// Prints that something was done.
+    pub(crate) fn success(&self, text: &str) {
+        self.print_message(SUCCESS_STYLE, "✓", "ok:", text);
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.talk(WARN, "!", "warning:", text);
+        self.print_message(WARNING_STYLE, "!", "warning:", text);
     }
 
-    /// Something worth knowing, without a sign.
-    pub(crate) fn note(&self, text: &str) {
+    /// Prints additional information, without a symbol.
+    pub(crate) fn info(&self, text: &str) {
         if !self.json && !self.quiet {
-            say(&safe(text));
+            print_to_stderr(&replace_control(text));
         }
     }
 
-    /// Something went wrong, and the command goes on.
-    pub(crate) fn wrong(&self, text: &str) {
-        say(&self.signed(BAD, "✗", "error:", text));
+    /// Prints an error after which the command continues.
+    pub(crate) fn error(&self, text: &str) {
+        print_to_stderr(&self.prefix(ERROR_STYLE, "✗", "error:", text));
     }
 
+    /// Prints the error that ends the command, and what the user can do next.
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.json {
-            say(&failure.to_json().to_string());
+            print_json_failure(failure);
             return;
         }
-        self.wrong(&failure.message);
-        for next in &failure.next {
-            say(&self.signed(NEXT, "→", "next:", next));
+        self.error(&failure.message);
+        for hint in &failure.hints {
+            print_to_stderr(&self.prefix(HINT_STYLE, "→", "next:", hint));
         }
     }
 
-    fn talk(&self, style: Style, sign: &str, word: &str, text: &str) {
+    fn print_message(&self, style: Style, symbol: &str, word: &str, text: &str) {
         if !self.json && !self.quiet {
-            say(&self.signed(style, sign, word, text));
+            print_to_stderr(&self.prefix(style, symbol, word, text));
         }
     }
 
-    fn signed(&self, style: Style, sign: &str, word: &str, text: &str) -> String {
-        let sign = if self.terminal.may_draw() { sign } else { word };
-        format!("{style}{sign}{style:#} {}", safe(text))
+    fn prefix(&self, style: Style, symbol: &str, word: &str, text: &str) -> String {
+        let symbol = if self.terminal.can_show_symbols() { symbol } else { word };
+        format!("{style}{symbol}{style:#} {}", replace_control(text))
     }
 }
 
-/// A question, with the cursor behind it.
-pub(crate) fn ask(text: &str) {
+/// Prints a prompt on standard error, and leaves the cursor after it.
+pub(crate) fn print_prompt(text: &str) {
     let mut stderr = anstream::stderr().lock();
     drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
 }
 
-/// Clears a line on which a question stands that nobody needs to answer any more.
+/// Clears the line of a prompt that no longer needs an answer.
 pub(crate) fn clear_line() {
-    ask("\r\x1b[K");
+    print_prompt("\r\x1b[K");
 }
 
-/// One request, for `--verbose`: never its headers, its query or a body.
-pub(crate) fn trace(exchange: &Exchange<'_>) {
-    let status = exchange.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+/// Logs one HTTP request for `--verbose`: never its headers, its query or a body.
+pub(crate) fn log_exchange(exchange: &Exchange<'_>) {
+    let status = exchange.status.map_or_else(|| "no response".to_owned(), |status| status.to_string());
     let request = exchange.request_id.unwrap_or("-");
     let took = exchange.took.as_millis();
-    say(&format!("debug: {} {} {status} {request} {took} ms", exchange.method, exchange.path));
+    print_to_stderr(&format!("debug: {} {} {status} {request} {took} ms", exchange.method, exchange.path));
 }
 
-/// Bytes as they are; on a terminal, without what it would obey.
-pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+/// Prints a response body unchanged; on a terminal, without control characters.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = if stdout.is_terminal() {
-        stdout.write_all(safe(&String::from_utf8_lossy(bytes)).as_bytes())
+        stdout.write_all(replace_control(&String::from_utf8_lossy(bytes)).as_bytes())
     } else {
         stdout.write_all(bytes)
     };
-    finish(written.and_then(|()| stdout.flush()))
+    check_written(written.and_then(|()| stdout.flush()))
 }
 
-/// What the user has to see to go on, also when a program reads the result.
-pub(crate) fn instruct(text: &str) {
-    say(&safe(text));
+/// Prints what the user has to read to continue, also with `--json` and `--quiet`.
+pub(crate) fn print_instruction(text: &str) {
+    print_to_stderr(&replace_control(text));
 }
 
-/// A line on standard output.
-pub(crate) fn out(line: &str) -> Result<(), Failure> {
+/// Prints a line on standard output.
+pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
-    let is_shown = io::stdout().is_terminal();
-    let written = if is_shown { writeln!(stdout, "{}", safe(line)) } else { writeln!(stdout, "{line}") };
-    finish(written.and_then(|()| stdout.flush()))
+    let is_terminal = io::stdout().is_terminal();
+    let written = if is_terminal { writeln!(stdout, "{}", replace_control(line)) } else { writeln!(stdout, "{line}") };
+    check_written(written.and_then(|()| stdout.flush()))
 }
 
-fn say(line: &str) {
+/// Prints an error as JSON on standard error.
+pub(crate) fn print_json_failure(failure: &Failure) {
+    print_to_stderr(&failure.to_json().to_string());
+}
+
+fn print_to_stderr(line: &str) {
     let mut stderr = anstream::stderr().lock();
     drop(writeln!(stderr, "{line}"));
 }
 
-/// Without what a terminal would obey: much of what is shown was written by others.
-fn safe(text: &str) -> Cow<'_, str> {
-    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(obeyed) { Cow::Owned(text.replace(obeyed, "\u{fffd}")) } else { Cow::Borrowed(text) }
+/// Replaces control characters, so that text written by others cannot control the user's terminal.
+fn replace_control(text: &str) -> Cow<'_, str> {
+    let is_unsafe = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_unsafe) { Cow::Owned(text.replace(is_unsafe, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
-/// That nobody reads any more, as behind `| head -1`, is no failure. That it cannot be written is.
-fn finish(written: io::Result<()>) -> Result<(), Failure> {
+/// Fails if the output could not be written. A reader that closed the pipe, as `head -1` does, is not a failure.
+fn check_written(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Code::RequestFailed, format!("The output could not be written: {error}.")))
+            Err(Failure::new(FailureCode::RequestFailed, format!("Can't write the output: {error}.")))
         }
         _ => Ok(()),
     }
-}
-
-/// A failure for programs, before anything else is known.
-pub(crate) fn fail(failure: &Failure) {
-    say(&failure.to_json().to_string());
 }

@@ -1,26 +1,27 @@
-//! Something that moves while the service takes its time; only where somebody watches.
+//! A spinner on the terminal while the command waits for the service.
 
 use std::time::Duration;
 
 use crate::{output, terminal::Terminal};
 
-/// Quick answers are not announced.
-const PATIENCE: Duration = Duration::from_millis(400);
-const FRAMES: [&str; 4] = ["⠋", "⠙", "⠸", "⠴"];
+/// How long a call takes before the spinner appears.
+const SPINNER_DELAY: Duration = Duration::from_millis(400);
+const SPINNER_FRAME_INTERVAL: Duration = Duration::from_millis(100);
+const SPINNER_FRAMES: [&str; 4] = ["⠋", "⠙", "⠸", "⠴"];
 
-/// Runs `work`, and spins after a while.
-pub(crate) async fn while_waiting<T>(terminal: Terminal, work: impl Future<Output = T>) -> T {
-    if !terminal.may_spin() {
+/// Runs `work`, and shows a spinner if it takes longer than `SPINNER_DELAY`.
+pub(crate) async fn spin_while<T>(terminal: Terminal, work: impl Future<Output = T>) -> T {
+    if !terminal.can_animate() {
         return work.await;
     }
     let mut work = std::pin::pin!(work);
-    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+    if let Ok(done) = tokio::time::timeout(SPINNER_DELAY, &mut work).await {
         return done;
     }
-    let mut frames = FRAMES.iter().cycle();
+    let mut frames = SPINNER_FRAMES.iter().cycle();
     loop {
-        output::ask(&format!("\r{} ", frames.next().unwrap_or(&"…")));
-        if let Ok(done) = tokio::time::timeout(Duration::from_millis(100), &mut work).await {
+        output::print_prompt(&format!("\r{} ", frames.next().unwrap_or(&"…")));
+        if let Ok(done) = tokio::time::timeout(SPINNER_FRAME_INTERVAL, &mut work).await {
             output::clear_line();
             return done;
         }

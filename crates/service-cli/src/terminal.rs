@@ -1,90 +1,95 @@
-//! Where the command runs, gathered once, and what follows from it: pure decisions.
+//! What is known about the terminal, gathered once, and the decisions that follow from it. They are pure functions.
 
 use std::io::IsTerminal as _;
 
 use crate::environment::Environment;
 
+/// Whether the standard streams are terminals, and how the command may use them.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 pub(crate) struct Terminal {
     pub(crate) stdin: bool,
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
+    /// The terminal shows ASCII only.
     pub(crate) dumb: bool,
     pub(crate) ci: bool,
     pub(crate) no_input: bool,
-    /// `--json` or `--quiet`: somebody else reads.
+    /// `--json` or `--quiet`: messages are not shown.
     pub(crate) silent: bool,
 }
 
 impl Terminal {
-    pub(crate) fn look(environment: &Environment, no_input: bool, silent: bool) -> Self {
+    pub(crate) fn detect(environment: &Environment, no_input: bool, silent: bool) -> Self {
         Self {
             stdin: std::io::stdin().is_terminal(),
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
-            dumb: environment.dumb || environment.ascii,
+            dumb: environment.dumb_terminal || environment.ascii_locale,
             ci: environment.ci,
             no_input: no_input || environment.no_input,
             silent,
         }
     }
 
-    /// Whether somebody is there to answer a question.
-    pub(crate) const fn may_prompt(self) -> bool {
+    /// Whether a user can answer a prompt.
+    pub(crate) const fn can_prompt(self) -> bool {
         self.stdin && self.stderr && !self.ci && !self.no_input
     }
 
-    /// Whether something may move on the screen.
-    pub(crate) const fn may_spin(self) -> bool {
+    /// Whether a spinner can be shown.
+    pub(crate) const fn can_animate(self) -> bool {
         self.stderr && !self.ci && !self.silent && !self.dumb
     }
 
-    /// Whether `✓` and its like can be shown on standard error.
-    pub(crate) const fn may_draw(self) -> bool {
+    /// Whether symbols such as `✓` can be shown on standard error.
+    pub(crate) const fn can_show_symbols(self) -> bool {
         self.stderr && !self.dumb
     }
 }
 
-/// How to sign in, as the user asked.
+/// The sign-in method that the user requested with `--method`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Wanted {
-    /// The browser where there is one, else a code by mail
+pub(crate) enum RequestedMethod {
+    /// Browser if available, otherwise an email code
     #[default]
     Auto,
-    /// In a browser
+    /// Sign in with a browser
     Browser,
-    /// With a code by mail
+    /// Sign in with a code sent by email
     Code,
 }
 
+/// How a user signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// A browser of this machine comes back to this command.
+pub(crate) enum SignInMethod {
+    /// A browser on this machine, which redirects back to the command.
     Browser,
+    /// A code sent by email.
     Code,
-    /// A browser elsewhere, whose last address is pasted here.
+    /// A browser on another machine, whose final URL the user pastes.
     Paste,
 }
 
+/// The facts that decide how a user signs in.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ways {
-    pub(crate) wanted: Wanted,
-    /// A window could open here, and is wanted.
+pub(crate) struct MethodFacts {
+    pub(crate) requested: RequestedMethod,
+    /// A browser can open on this machine, and the user allows it.
     pub(crate) browser: bool,
-    /// The address must sign in with its organisation.
+    /// The user must sign in with the identity provider of their organization.
     pub(crate) sso: bool,
-    /// The address can be sent a code.
+    /// The service offers a code by email.
     pub(crate) code: bool,
 }
 
-/// Which way to sign in. A code cannot stand in for an organisation's own sign-in.
-pub(crate) const fn login_method(ways: Ways) -> Method {
-    match ways {
-        Ways { wanted: Wanted::Code, sso: false, .. } => Method::Code,
-        Ways { browser: true, .. } => Method::Browser,
-        Ways { wanted: Wanted::Auto, sso: false, code: true, .. } => Method::Code,
-        _ => Method::Paste,
+/// Chooses the sign-in method. An email code never replaces a required single sign-on.
+pub(crate) const fn choose_method(facts: MethodFacts) -> SignInMethod {
+    match facts {
+        MethodFacts { requested: RequestedMethod::Code, sso: false, .. } => SignInMethod::Code,
+        MethodFacts { browser: true, .. } => SignInMethod::Browser,
+        MethodFacts { requested: RequestedMethod::Auto, sso: false, code: true, .. } => SignInMethod::Code,
+        _ => SignInMethod::Paste,
     }
 }
 
@@ -93,33 +98,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_to_sign_in_is_a_table() {
-        use Method::{Browser, Code, Paste};
+    fn the_sign_in_method_follows_from_the_facts() {
+        use SignInMethod::{Browser, Code, Paste};
         let table = [
-            // wanted, browser, sso, code → method
-            (Wanted::Auto, true, false, true, Browser),
-            (Wanted::Auto, true, true, true, Browser),
-            (Wanted::Auto, true, false, false, Browser),
-            (Wanted::Auto, false, false, true, Code),
-            (Wanted::Auto, false, true, true, Paste),
-            (Wanted::Auto, false, true, false, Paste),
-            (Wanted::Auto, false, false, false, Paste),
-            (Wanted::Browser, true, false, true, Browser),
-            (Wanted::Browser, false, false, true, Paste),
-            (Wanted::Browser, false, true, true, Paste),
-            (Wanted::Code, true, false, true, Code),
-            (Wanted::Code, false, false, true, Code),
-            (Wanted::Code, true, true, true, Browser),
-            (Wanted::Code, false, true, true, Paste),
+            // requested, browser, sso, code → method
+            (RequestedMethod::Auto, true, false, true, Browser),
+            (RequestedMethod::Auto, true, true, true, Browser),
+            (RequestedMethod::Auto, true, false, false, Browser),
+            (RequestedMethod::Auto, false, false, true, Code),
+            (RequestedMethod::Auto, false, true, true, Paste),
+            (RequestedMethod::Auto, false, true, false, Paste),
+            (RequestedMethod::Auto, false, false, false, Paste),
+            (RequestedMethod::Browser, true, false, true, Browser),
+            (RequestedMethod::Browser, false, false, true, Paste),
+            (RequestedMethod::Browser, false, true, true, Paste),
+            (RequestedMethod::Code, true, false, true, Code),
+            (RequestedMethod::Code, false, false, true, Code),
+            (RequestedMethod::Code, true, true, true, Browser),
+            (RequestedMethod::Code, false, true, true, Paste),
         ];
-        for (wanted, browser, sso, code, method) in table {
-            let ways = Ways { wanted, browser, sso, code };
-            assert_eq!(login_method(ways), method, "{ways:?}");
+        for (requested, browser, sso, code, method) in table {
+            let facts = MethodFacts { requested, browser, sso, code };
+            assert_eq!(choose_method(facts), method, "{facts:?}");
         }
     }
 
     #[test]
-    fn questions_are_asked_only_where_somebody_answers() {
+    fn prompts_need_a_terminal_and_permission() {
         for bits in 0..32_u8 {
             let on = |bit: u8| bits & 1 << bit != 0;
             let here = Terminal {
@@ -131,17 +136,17 @@ mod tests {
                 ..Terminal::default()
             };
             let both = on(0) && on(1);
-            assert_eq!(here.may_prompt(), both && !on(2) && !on(3), "{here:?}");
+            assert_eq!(here.can_prompt(), both && !on(2) && !on(3), "{here:?}");
         }
     }
 
     #[test]
-    fn things_move_only_where_somebody_watches() {
+    fn the_spinner_needs_a_terminal_and_permission() {
         for bits in 0..32_u8 {
             let on = |bit: u8| bits & 1 << bit != 0;
             let here =
                 Terminal { stdout: on(0), stderr: on(1), ci: on(2), silent: on(3), dumb: on(4), ..Terminal::default() };
-            assert_eq!(here.may_spin(), on(1) && !on(2) && !on(3) && !on(4), "{here:?}");
+            assert_eq!(here.can_animate(), on(1) && !on(2) && !on(3) && !on(4), "{here:?}");
         }
     }
 }

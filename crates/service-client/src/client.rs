@@ -1,28 +1,32 @@
-//! One service at one address, and how a request goes there: which are repeated, and what is made of the answer.
+//! Sending requests to the service: addresses, retries, and reading responses.
 
 use std::{
     fmt,
+    marker::PhantomData,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use reqwest::{RequestBuilder, Response, header};
+use reqwest::{RequestBuilder, Response as HttpResponse, header};
 use serde::{Serialize, de::DeserializeOwned};
 use service_api::{
-    endpoints::{Endpoint, Method},
+    endpoints::{Method, Operation, OperationRow},
     errors::ErrorBody,
     token::AccessToken,
 };
 
 use crate::{Error, Refusal};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(15);
-const PATIENCE_TO_CONNECT: Duration = Duration::from_secs(10);
-/// How long to wait before each further try of what may be repeated.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// The timeout of a request, from connecting to the end of the response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The delays before each retry of a repeatable request.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
 
-/// A service at one address.
+/// A client of one service. See the [crate page](crate) for an example.
+///
+/// Cloning is cheap: clones share their connections.
 #[derive(Clone)]
 pub struct Client {
     base_url: String,
@@ -32,17 +36,19 @@ pub struct Client {
 
 type Observer = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
-/// One request as a log may show it: without query, headers and bodies.
+/// A request and its response as a log can show them: without query, headers and bodies.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     pub method: &'a str,
     pub path: &'a str,
+    /// `None` if there was no response.
     pub status: Option<u16>,
+    /// The ID by which the service logs the request.
     pub request_id: Option<&'a str>,
     pub took: Duration,
 }
 
-/// An answer as it came.
+/// A response that was not parsed.
 pub struct Raw {
     pub status: u16,
     pub body: Vec<u8>,
@@ -55,35 +61,60 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// `base_url` has no trailing slash. Redirects are not followed: a token goes where it was meant to go.
+    /// Makes a client for the service at `base_url`, such as `https://service.example`. It follows no redirects, so that a
+    /// token is only sent to that host.
+    ///
+    /// # Errors
+    /// [`Error::PlainText`] if the URL is neither `https` nor `http` on the loopback interface, because tokens would be sent in
+    /// plain text.
     pub fn new(base_url: &str) -> Result<Self, Error> {
+        if !is_private(base_url) {
+            return Err(Error::PlainText);
+        }
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(PATIENCE_TO_CONNECT)
-            .timeout(PATIENCE)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
             .user_agent(concat!("service-client/", env!("CARGO_PKG_VERSION")));
         if base_url.starts_with("http://") {
-            // On this machine only: no certificates to read, and no proxy that tokens would pass in plain text.
+            // Loopback only: no certificates are needed, and no proxy may see the tokens in plain text.
             http = http.tls_certs_only([]).no_proxy();
         }
         Ok(Self { base_url: base_url.trim_end_matches('/').to_owned(), http: http.build()?, observer: None })
     }
 
-    /// Tells `observer` of every request.
+    /// Calls `observer` after every request, including each retry.
     #[must_use]
     pub fn observed(self, observer: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
+    /// The URL of the service, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// A request to an endpoint; `ids` fill what varies in its path.
-    pub(crate) fn call(&self, endpoint: &Endpoint, ids: &[&str]) -> Call<'_> {
+    /// A request without a body to an operation that takes none; `ids` fill the segments of its path that vary.
+    pub(crate) fn call<Response>(&self, operation: &Operation<(), Response>, ids: &[&str]) -> Call<'_, Response> {
+        self.request(&operation.row, ids)
+    }
+
+    /// A request with the body that the operation takes; `ids` fill the segments of its path that vary.
+    pub(crate) fn call_with<Request: Serialize, Response>(
+        &self,
+        operation: &Operation<Request, Response>,
+        ids: &[&str],
+        body: &Request,
+    ) -> Call<'_, Response> {
+        let call = self.request(&operation.row, ids);
+        Call { request: call.request.json(body), ..call }
+    }
+
+    fn request<Response>(&self, row: &OperationRow, ids: &[&str]) -> Call<'_, Response> {
+        let endpoint = &row.endpoint;
         let mut ids = ids.iter();
-        // What is no id names nothing, and leads nowhere else.
+        // A text that is no id is replaced, so that it cannot lead to another path.
         let mut next = || ids.next().copied().filter(|id| is_id(id)).unwrap_or("-");
         let fill = |segment| if str::starts_with(segment, '{') { next() } else { segment };
         let path = endpoint.path.split('/').map(fill).collect::<Vec<_>>().join("/");
@@ -94,12 +125,23 @@ impl Client {
             Method::Delete => self.http.delete(url),
             Method::Patch => self.http.patch(url),
         };
-        // Reading twice is reading; deleting what is gone is answered as the first time.
-        let repeatable = matches!(endpoint.method, Method::Get | Method::Delete);
-        Call { client: self, method: endpoint.method.as_str(), path, request, repeatable }
+        Call {
+            client: self,
+            method: endpoint.method.as_str(),
+            path,
+            request,
+            // GET is safe, and a repeated DELETE is answered like the first.
+            repeatable: matches!(endpoint.method, Method::Get | Method::Delete),
+            has_body: row.response.is_some(),
+            response: PhantomData,
+        }
     }
 
-    /// Any request at all, for those that have no function here. The answer is returned whatever its status.
+    /// Sends any request, for operations that have no function here. A response is returned whatever its status, except one
+    /// that asks for another token.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for 401 and for 403 `insufficient_user_authentication`; [`Error::Unreachable`] without a response.
     pub async fn raw(
         &self,
         method: &str,
@@ -113,26 +155,32 @@ impl Client {
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         }
-        let call = Call { client: self, method, path, request, repeatable: method == "GET" }.bearer(token);
-        let response = call.send().await?;
+        let (repeatable, has_body, response) = (method == "GET", true, PhantomData::<fn() -> ()>);
+        let call = Call { client: self, method, path, request, repeatable, has_body, response }.bearer(token);
+        let response = call.exchange().await?;
         let status = response.status().as_u16();
-        if status == 401 {
+        let challenged = response.headers().get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let too_old = challenged.is_some_and(|challenge| challenge.contains("insufficient_user_authentication"));
+        if status == 401 || (status == 403 && too_old) {
             return Err(refusal(response).await);
         }
         Ok(Raw { status, body: read(response).await? })
     }
 }
 
-/// One request, on its way.
-pub(crate) struct Call<'a> {
+/// One request to an operation that responds with a `Response`.
+pub(crate) struct Call<'a, Response> {
     client: &'a Client,
     method: &'a str,
     path: String,
     request: RequestBuilder,
     repeatable: bool,
+    /// Whether a successful response has a body.
+    has_body: bool,
+    response: PhantomData<fn() -> Response>,
 }
 
-impl Call<'_> {
+impl<Response> Call<'_, Response> {
     pub(crate) fn bearer(mut self, token: &AccessToken) -> Self {
         self.request = self.request.bearer_auth(token.expose());
         self
@@ -146,48 +194,47 @@ impl Call<'_> {
         self
     }
 
-    pub(crate) fn json(mut self, body: &impl Serialize) -> Self {
-        self.request = self.request.json(body);
-        self
-    }
-
-    /// Says that the service promises the same result for the same request.
+    /// Marks the request as one that the service answers in the same way when it is repeated.
     pub(crate) fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 
-    pub(crate) async fn answer<T: DeserializeOwned>(self) -> Result<T, Error> {
-        let response = self.succeed().await?;
+    /// Sends the request, and reads the response.
+    pub(crate) async fn send(self) -> Result<Response, Error>
+    where
+        Response: DeserializeOwned,
+    {
+        self.send_as().await
+    }
+
+    /// Sends the request, and reads the response as another type than the operation declares.
+    pub(crate) async fn send_as<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let has_body = self.has_body;
+        let response = self.exchange().await?;
         let status = response.status().as_u16();
-        let bytes = read(response).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await);
+        }
+        let bytes = if has_body { read(response).await? } else { b"null".to_vec() };
         serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status))
     }
 
-    pub(crate) async fn done(self) -> Result<(), Error> {
-        self.succeed().await.map(drop)
-    }
-
-    async fn succeed(self) -> Result<Response, Error> {
-        let response = self.send().await?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
-    }
-
-    /// Sends it; again after a passing trouble, if that is safe.
-    async fn send(self) -> Result<Response, Error> {
-        for pause in PAUSES.into_iter().filter(|_| self.repeatable) {
+    /// Sends the request, and retries after a temporary failure if the request is repeatable.
+    async fn exchange(self) -> Result<HttpResponse, Error> {
+        for delay in RETRY_DELAYS.into_iter().filter(|_| self.repeatable) {
             let Some(copy) = self.request.try_clone() else { break };
             match self.send_once(copy).await {
                 Ok(response) if !matches!(response.status().as_u16(), 502..=504) => return Ok(response),
                 Err(error) if !error.is_passing() => return Err(error),
-                _ => tokio::time::sleep(pause).await,
+                _ => tokio::time::sleep(delay).await,
             }
         }
         let last = self.request.try_clone().ok_or(Error::Unexpected(0))?;
         self.send_once(last).await
     }
 
-    async fn send_once(&self, request: RequestBuilder) -> Result<Response, Error> {
+    async fn send_once(&self, request: RequestBuilder) -> Result<HttpResponse, Error> {
         let began = Instant::now();
         let sent = request.send().await;
         if let Some(observer) = &self.client.observer {
@@ -204,18 +251,28 @@ impl Call<'_> {
     }
 }
 
+/// Whether tokens can be sent to this URL: `https`, or `http` on the loopback interface.
+fn is_private(base_url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(base_url) else { return false };
+    let here = url.host_str().is_some_and(|host| {
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    });
+    url.scheme() == "https" || (url.scheme() == "http" && here)
+}
+
 fn is_id(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Bytes of an answer that are read: no answer of the service is nearly as long.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// The maximum size of a response. Those of the service are much smaller.
+const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
-async fn read(mut response: Response) -> Result<Vec<u8>, Error> {
+async fn read(mut response: HttpResponse) -> Result<Vec<u8>, Error> {
     let status = response.status().as_u16();
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if bytes.len() + chunk.len() > MOST_BYTES {
+        if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
             return Err(Error::Unexpected(status));
         }
         bytes.extend_from_slice(&chunk);
@@ -223,8 +280,8 @@ async fn read(mut response: Response) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// What an answer that is no success says.
-async fn refusal(response: Response) -> Error {
+/// Reads an error response.
+async fn refusal(response: HttpResponse) -> Error {
     let status = response.status().as_u16();
     let text = |name| response.headers().get(name)?.to_str().ok();
     let retry_after = text(header::RETRY_AFTER).and_then(|seconds| seconds.parse().ok());

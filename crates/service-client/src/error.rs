@@ -1,42 +1,47 @@
-//! Why a call gave no result.
+//! Errors of calls.
 
 use std::{error::Error as _, io};
 
 use service_api::errors::{ErrorBody, ErrorCode, Reason};
 
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The service said no, and why.
+    /// The service responded with an error.
     #[error("{} (request {})", .0.body.error_description, .0.body.request_id)]
     Refused(Box<Refusal>),
-    /// What answered is not the service, or not one that this client understands.
+    /// The response, with this status, is not one of the service, or not one that this client understands.
     #[error("the answer (status {0}) is not one of the service; check the address")]
     Unexpected(u16),
-    /// There was no answer.
+    /// The base URL is neither `https` nor on the loopback interface. Nothing was sent.
+    #[error("the address is not private: use https, or http on this machine only")]
+    PlainText,
+    /// There was no response.
     #[error("the service cannot be reached: {0}")]
     Unreachable(Trouble),
 }
 
-/// A refusal with all that can be done about it.
+/// An error response.
 #[derive(Debug)]
 pub struct Refusal {
+    /// The HTTP status.
     pub status: u16,
     pub body: ErrorBody,
-    /// Seconds to wait.
+    /// Seconds to wait before a retry.
     pub retry_after: Option<u64>,
-    /// The scope that would do, as the challenge names it.
+    /// The scope that is required, from the challenge.
     pub scope: Option<String>,
 }
 
 impl Refusal {
-    /// Why a genuine credential is dead; only its holder is told.
+    /// Why a genuine credential is no longer valid.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         Reason::parse(self.body.details.as_ref()?.get("reason")?.as_str()?)
     }
 }
 
-/// Why nothing answered.
+/// Why there was no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     #[error("name not found")]
@@ -52,6 +57,7 @@ pub enum Trouble {
 }
 
 impl Error {
+    /// The error response, if there is one.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
@@ -60,24 +66,26 @@ impl Error {
         }
     }
 
+    /// Whether the service responded with this code.
     #[must_use]
     pub fn is_code(&self, code: ErrorCode) -> bool {
         self.refusal().is_some_and(|refusal| refusal.body.error == code)
     }
 
-    /// Whether the same request may fare better in a moment. What was refused for a reason will not.
+    /// Whether the failure is temporary, so that a retry can succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.status == 503,
             Self::Unexpected(status) => matches!(status, 502..=504),
+            Self::PlainText => false,
             Self::Unreachable(trouble) => *trouble == Trouble::Broken,
         }
     }
 }
 
 impl From<reqwest::Error> for Error {
-    /// Only what kind of trouble it is: the error itself may hold an address with a query.
+    /// Keeps only the kind of failure: the error itself may contain a URL with a query.
     fn from(error: reqwest::Error) -> Self {
         if error.is_timeout() {
             return Self::Unreachable(Trouble::TimedOut);

@@ -1,4 +1,4 @@
-//! Files that only their owner may read: made so, kept so, and refused when somebody else could have made them.
+//! Files that only their owner can read. A file that another user could have written is rejected.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,14 +8,17 @@ use std::{
 
 use crate::StoreError;
 
-/// What was read, and whether others could have read it until now.
+/// The contents of a file, and whether other users could read it until now.
 pub struct Contents {
     pub text: String,
-    /// The mode it had, if that was looser than it is now.
+    /// The mode that it had, if that was more permissive than it is now.
     pub repaired: Option<u32>,
 }
 
-/// Reads a private file; `None` if there is none. A symbolic link, or a file of somebody else, is refused.
+/// Reads a private file; `None` if it does not exist. A file that other users could read is made private.
+///
+/// # Errors
+/// [`StoreError`] if the file cannot be read, is a symbolic link, or belongs to another user.
 pub fn read(path: &Path) -> Result<Option<Contents>, StoreError> {
     let mut file = match open(path, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -27,8 +30,11 @@ pub fn read(path: &Path) -> Result<Option<Contents>, StoreError> {
     Ok(Some(Contents { text, repaired }))
 }
 
-/// Replaces a private file at once: whoever reads sees the old one or the new one, also after a crash. One caller at a
+/// Replaces a private file atomically: a reader sees the old or the new one, also after a crash. Only one caller may do so at a
 /// time.
+///
+/// # Errors
+/// [`StoreError`] if the file cannot be written.
 pub fn write(path: &Path, text: &str) -> Result<(), StoreError> {
     let folder = path.parent().ok_or_else(|| StoreError::new(path, "is not in a folder"))?;
     make_folder(folder)?;
@@ -51,7 +57,10 @@ pub fn write(path: &Path, text: &str) -> Result<(), StoreError> {
     written.map_err(|error| StoreError::io(path, &error))
 }
 
-/// Removes a private file, if it is there.
+/// Removes a private file, if it exists.
+///
+/// # Errors
+/// [`StoreError`] if the file cannot be removed.
 pub fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(path, &error)),
@@ -59,7 +68,10 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens a file that exists to be locked, and makes it if need be.
+/// Opens a lock file, and creates it if it does not exist.
+///
+/// # Errors
+/// [`StoreError`] if the file cannot be opened.
 pub(crate) fn open_lock(path: &Path) -> Result<File, StoreError> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
@@ -70,7 +82,10 @@ pub(crate) fn open_lock(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Makes a folder that only its owner may enter, and those above it; one that is there must be its owner's.
+/// Creates a folder that only its owner can enter, and its parents. An existing folder must belong to the user.
+///
+/// # Errors
+/// [`StoreError`] if the folder cannot be created, or another user could change it.
 pub fn make_folder(path: &Path) -> Result<(), StoreError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => Err(StoreError::new(path, "is a symbolic link; put a folder there")),
@@ -103,7 +118,7 @@ mod platform {
 
     use crate::StoreError;
 
-    /// What a mode allows to anybody but the owner.
+    /// The permissions of a mode for users other than the owner.
     const OTHERS: u32 = 0o077;
 
     pub(super) fn without_following(options: &mut OpenOptions) -> &mut OpenOptions {
@@ -131,7 +146,7 @@ mod platform {
         Err(StoreError::new(path, "belongs to another user"))
     }
 
-    /// A folder that was there before is somebody's, and stays as it is; in one that others can change, nothing is kept.
+    /// Leaves an existing folder as it is, and rejects one that other users can change.
     pub(super) fn check_folder(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
         let mode = metadata.permissions().mode();
         if mode & 0o022 == 0 || mode & 0o1000 != 0 {
@@ -149,7 +164,7 @@ mod platform {
     }
 }
 
-/// Elsewhere a user's own folders are closed to others by the system.
+/// On other systems a user's folders are private by default.
 #[cfg(not(unix))]
 mod platform {
     use std::{

@@ -1,12 +1,12 @@
-//! A sign-in that renews itself, also when many processes share it.
+//! A session that refreshes its tokens, also when several processes share them.
 //!
-//! 1. one task of this process at a time;
-//! 2. one process at a time, by a lock that is scoped as the credential is;
-//! 3. read again: whoever was first has renewed it, and then there is nothing to do;
-//! 4. renew with the token that was just read, never with one from before the lock;
-//! 5. keep the new pair before anybody else may look.
+//! 1. One task of this process refreshes at a time.
+//! 2. One process refreshes at a time, by a file lock for this credential.
+//! 3. Read the store again: if another task or process has refreshed, use its token.
+//! 4. Refresh with the refresh token that was just read, never with one from before the lock.
+//! 5. Save the new tokens before releasing the lock.
 //!
-//! A refresh token that the service refused is never sent again.
+//! A refresh token that the service rejected is never sent again.
 
 use std::{
     io,
@@ -24,25 +24,31 @@ use tokio::sync::Mutex;
 
 use crate::{Busy, Client, Error, Lock};
 
-/// How long before its end an access token counts as old, so that it does not end on the way.
-const MARGIN: Duration = Duration::from_secs(60);
-/// Seconds that an access token is believed to live, whatever is said.
-const LONGEST: i64 = 86_400;
-/// How long another process may take to renew.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// An access token is refreshed this long before it expires, so that it does not expire on the way.
+const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
+/// The maximum lifetime of an access token that is accepted from the service, in seconds.
+const MAX_LIFETIME_SECONDS: i64 = 86_400;
+/// How long to wait for another process that refreshes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a sign-in is kept.
+/// Where the tokens of a session are kept.
+///
+/// # Errors
+/// Every method returns [`StoreError`] if the store cannot be used.
 pub trait TokenStore: Send + Sync {
-    /// The files to lock while it is renewed, in this order: scoped as the credential is.
+    /// The files to lock while the tokens are refreshed, in this order. Stores of the same credential name the same files.
     fn locks(&self) -> Result<Vec<PathBuf>, StoreError>;
-    /// Read for every command, so it must cost little.
+    /// The access token, or `None` if the user is not signed in. It is read for every call, so it must be fast.
     fn access(&self) -> Result<Option<Access>, StoreError>;
+    /// The refresh token, or `None` if the user is not signed in.
     fn refresh_token(&self) -> Result<Option<RefreshToken>, StoreError>;
-    /// Keeps the refresh token first: the access token can be had again.
+    /// Saves new tokens, the refresh token first: without it the session is lost.
     fn save(&self, access: &Access, refresh_token: &RefreshToken) -> Result<(), StoreError>;
+    /// Deletes the tokens.
     fn forget(&self) -> Result<(), StoreError>;
 }
 
+/// An access token, and when it expires.
 #[derive(Clone, Debug)]
 pub struct Access {
     pub token: AccessToken,
@@ -50,29 +56,35 @@ pub struct Access {
 }
 
 impl Access {
+    /// The access token of a response that was received at `now`.
     #[must_use]
     pub fn of(tokens: &TokenResponse, now: Timestamp) -> Self {
-        let lifetime = Duration::from_secs(tokens.expires_in.clamp(0, LONGEST).unsigned_abs());
+        let lifetime = Duration::from_secs(tokens.expires_in.clamp(0, MAX_LIFETIME_SECONDS).unsigned_abs());
         Self { token: tokens.access_token.clone(), expires_at: now + lifetime }
     }
 }
 
+/// Why a call of a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
+    /// The store has no tokens.
     #[error("not signed in")]
     NotSignedIn,
-    /// The service does not know the sign-in any more; it was forgotten here too.
+    /// The session was revoked or has expired. The store has deleted its tokens.
     #[error("the session has ended")]
     Ended(Option<Reason>),
+    /// Another process held the lock for 30 seconds.
     #[error("another process has been renewing the sign-in for too long")]
     Busy,
+    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The call itself, or refreshing, failed.
     #[error(transparent)]
     Call(#[from] Error),
 }
 
-/// Where something is kept cannot be used, and why. Never what is kept.
+/// A store cannot be used. The message says why, and never contains a token.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct StoreError {
@@ -80,22 +92,26 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// The file at `path` cannot be used, because of `why`.
     #[must_use]
     pub fn new(path: &Path, why: &str) -> Self {
         Self { what: format!("{} {why}", path.display()) }
     }
 
+    /// The file at `path` cannot be used, because of an I/O error.
     #[must_use]
     pub fn io(path: &Path, error: &io::Error) -> Self {
         Self::new(path, &format!("cannot be used ({error})"))
     }
 
+    /// A store that is not a file cannot be used.
     #[must_use]
     pub fn other(what: String) -> Self {
         Self { what }
     }
 }
 
+/// A session of a user, whose tokens are kept in `S` and refreshed when they expire.
 pub struct Session<S> {
     client: Client,
     client_id: &'static str,
@@ -105,12 +121,17 @@ pub struct Session<S> {
 }
 
 impl<S: TokenStore> Session<S> {
+    /// A session of the OAuth client `client_id`. `now` is the clock.
     pub fn new(client: Client, client_id: &'static str, store: S, now: fn() -> Timestamp) -> Self {
         Self { client, client_id, store, now, renewing: Mutex::default() }
     }
 
-    /// Calls with a token that works; with a new one if the service says that it does not. A call that was refused for
-    /// its token has done nothing, so that it can be made again.
+    /// Makes a call with a valid access token. If the service rejects the token, it is refreshed and the call is made again,
+    /// which is safe: a call that is rejected for its token has no effect.
+    ///
+    /// # Errors
+    /// [`SessionError::NotSignedIn`] without tokens, [`SessionError::Ended`] if the session was revoked or has expired,
+    /// [`SessionError::Busy`] if another process holds the lock, and the errors of the store and of the call.
     pub async fn call<T>(&self, call: impl AsyncFn(&AccessToken) -> Result<T, Error>) -> Result<T, SessionError> {
         let access = self.store.access()?.ok_or(SessionError::NotSignedIn)?;
         let token = if self.is_fresh(&access) { access.token } else { self.renew(&access.token).await? };
@@ -120,7 +141,7 @@ impl<S: TokenStore> Session<S> {
         }
     }
 
-    /// A token in the place of `old`.
+    /// Refreshes the access token `old`, unless another task or process has done so.
     async fn renew(&self, old: &AccessToken) -> Result<AccessToken, SessionError> {
         let _task = self.renewing.lock().await;
         let _locks = lock_all(self.store.locks()?).await?;
@@ -142,15 +163,18 @@ impl<S: TokenStore> Session<S> {
     }
 
     fn is_fresh(&self, access: &Access) -> bool {
-        (self.now)() + MARGIN < access.expires_at
+        (self.now)() + EXPIRY_MARGIN < access.expires_at
     }
 }
 
-/// Takes locks in their order, as whoever changes what a store keeps must.
+/// Takes the locks of a store in order. A caller that changes what the store keeps must hold them.
+///
+/// # Errors
+/// [`SessionError::Busy`] if another process holds one of them, [`SessionError::Store`] if a file cannot be used.
 pub async fn lock_all(paths: Vec<PathBuf>) -> Result<Vec<Lock>, SessionError> {
     let mut held = Vec::new();
     for path in paths {
-        held.push(Lock::take(&path, PATIENCE).await?.map_err(|Busy| SessionError::Busy)?);
+        held.push(Lock::take(&path, LOCK_TIMEOUT).await?.map_err(|Busy| SessionError::Busy)?);
     }
     Ok(held)
 }

@@ -1,63 +1,66 @@
-//! What a token for automation may be: never more than its maker, and never for ever.
+//! Limits of CLI tokens: a CLI token never has more rights than the session that creates it, and always expires.
 
 use service_api::{Timestamp, cli_tokens::MAX_NAME, errors::Reason, ids::WorkspaceId, scope::Scopes};
 
-use crate::{lifetimes, signing::later};
+use crate::{display_name::DisplayName, lifetimes, signing::later};
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3_600;
 
-/// What is wrong with what was asked for: the field, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+/// A field of a request has an invalid value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the field {field} {message}")]
+pub struct FieldError {
     pub field: &'static str,
+    /// What is wrong, as the end of a sentence that begins with the field's name.
     pub message: String,
 }
 
-/// A name that people can tell tokens apart by.
-pub fn check_name(name: Option<&str>) -> Result<String, Invalid> {
-    let name = name.unwrap_or("Token").trim();
-    // It is written into mails: nothing that turns text round, hides it or leads elsewhere.
-    let hides = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let usable =
-        !name.is_empty() && name.chars().count() <= MAX_NAME && !name.chars().any(hides) && !name.contains("://");
-    let message = || format!("is not 1 to {MAX_NAME} printable characters, and no address");
-    if usable { Ok(name.to_owned()) } else { Err(Invalid { field: "name", message: message() }) }
+/// Checks the name that a user gives a token. Emails quote it.
+///
+/// # Errors
+/// The name cannot be displayed safely.
+pub fn check_name(name: Option<&str>) -> Result<DisplayName, FieldError> {
+    let name = DisplayName::parse(name.unwrap_or("Token"), MAX_NAME);
+    name.map_err(|wrong| FieldError { field: "name", message: wrong.message() })
 }
 
-/// When it ends: 90 days from now unless asked otherwise, 366 at most, and not after the session that makes it.
-pub fn choose_end(days: Option<i64>, maker_ends_at: Timestamp, now: Timestamp) -> Result<Timestamp, Invalid> {
-    let longest = (maker_ends_at.as_second() - now.as_second()).min(lifetimes::CLI_TOKEN_LONGEST);
+/// When a new token expires: after 90 days by default, after 366 at most, and not after the session that creates it.
+///
+/// # Errors
+/// The number of days is out of range.
+pub fn choose_expiry(days: Option<i64>, session_ends_at: Timestamp, now: Timestamp) -> Result<Timestamp, FieldError> {
+    let longest = (session_ends_at.as_second() - now.as_second()).min(lifetimes::CLI_TOKEN_LONGEST);
     let asked = match days {
-        None if longest > 0 => return Ok(later(now, lifetimes::CLI_TOKEN.min(longest)).min(maker_ends_at)),
+        None if longest > 0 => return Ok(later(now, lifetimes::CLI_TOKEN.min(longest)).min(session_ends_at)),
         None => None,
         Some(days) => days.checked_mul(DAY),
     };
     match asked {
-        Some(seconds) if (DAY..=longest).contains(&seconds) => Ok(later(now, seconds).min(maker_ends_at)),
-        _ => Err(Invalid {
+        Some(seconds) if (DAY..=longest).contains(&seconds) => Ok(later(now, seconds).min(session_ends_at)),
+        _ => Err(FieldError {
             field: "expiresInDays",
-            message: format!("is not 1 to {}, which is as long as your session lasts", longest / DAY),
+            message: format!("must be 1 to {}: a token can't outlive your session", longest / DAY),
         }),
     }
 }
 
-/// When the old token of a rotation ends: at once, or some hours later, and never later than it would have.
-pub fn choose_overlap(hours: Option<i64>, ends_at: Timestamp, now: Timestamp) -> Result<Timestamp, Invalid> {
+/// When the old token of a rotation expires: at once, or some hours later, but never later than it would have anyway.
+///
+/// # Errors
+/// The number of hours is out of range.
+pub fn choose_overlap(hours: Option<i64>, ends_at: Timestamp, now: Timestamp) -> Result<Timestamp, FieldError> {
     let hours = hours.unwrap_or(0);
     if !(0..=lifetimes::CLI_TOKEN_OVERLAP / HOUR).contains(&hours) {
-        let message = format!("is not 0 to {}", lifetimes::CLI_TOKEN_OVERLAP / HOUR);
-        return Err(Invalid { field: "overlapHours", message });
+        let message = format!("must be 0 to {}", lifetimes::CLI_TOKEN_OVERLAP / HOUR);
+        return Err(FieldError { field: "overlapHours", message });
     }
     Ok(later(now, hours * HOUR).min(ends_at))
 }
 
-/// A token as it was found, by a holder of the right secret.
+/// What decides whether a token is valid. The presented secret has been verified.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct CliTokenFacts {
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
     pub created_at: Timestamp,
@@ -67,8 +70,11 @@ pub struct Found {
     pub workspace_left: bool,
 }
 
-/// Whether it is alive; its holder is told why not.
-pub fn judge(token: &Found, now: Timestamp) -> Result<(), Reason> {
+/// Decides whether a token is valid now.
+///
+/// # Errors
+/// Why it is not; the holder of the token is told.
+pub fn judge(token: &CliTokenFacts, now: Timestamp) -> Result<(), Reason> {
     if let Some(reason) = token.ended {
         Err(reason)
     } else if token.expires_at <= now {
@@ -96,7 +102,7 @@ mod tests {
     fn a_token_ends_with_its_maker_at_the_latest() {
         let far = at(NOW + 1_000 * DAY);
         let soon = at(NOW + 10 * DAY);
-        let days = |days, maker| choose_end(days, maker, at(NOW)).map(|end| (end.as_second() - NOW) / DAY).ok();
+        let days = |days, actor| choose_expiry(days, actor, at(NOW)).map(|end| (end.as_second() - NOW) / DAY).ok();
         assert_eq!(days(None, far), Some(90));
         assert_eq!(days(None, soon), Some(10));
         assert_eq!(days(Some(1), far), Some(1));
@@ -121,8 +127,9 @@ mod tests {
 
     #[test]
     fn a_name_is_something_to_read() {
-        assert_eq!(check_name(None).as_deref(), Ok("Token"));
-        assert_eq!(check_name(Some(" deploy ")).as_deref(), Ok("deploy"));
+        let checked = |name| check_name(name).map(DisplayName::into_string);
+        assert_eq!(checked(None).as_deref(), Ok("Token"));
+        assert_eq!(checked(Some(" deploy ")).as_deref(), Ok("deploy"));
         for wrong in ["", "  ", "a\nb", "a\u{0}", "a\u{202e}b", "a\u{200b}", "see https://evil.test", &"x".repeat(101)]
         {
             assert!(check_name(Some(wrong)).is_err(), "{wrong:?}");
@@ -132,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_reason_for_which_a_token_is_dead() {
-        let alive = Found {
+        let alive = CliTokenFacts {
             scopes: Scopes::READ,
             workspace_id: None,
             created_at: at(NOW),
@@ -143,9 +150,9 @@ mod tests {
         };
         assert_eq!(judge(&alive, at(NOW)), Ok(()));
         assert_eq!(judge(&alive, at(NOW + DAY)), Err(Reason::Expired));
-        let ended = Found { ended: Some(Reason::Leaked), ..alive.clone() };
+        let ended = CliTokenFacts { ended: Some(Reason::Leaked), ..alive.clone() };
         assert_eq!(judge(&ended, at(NOW + DAY)), Err(Reason::Leaked));
-        assert_eq!(judge(&Found { user_disabled: true, ..alive.clone() }, at(NOW)), Err(Reason::UserDisabled));
-        assert_eq!(judge(&Found { workspace_left: true, ..alive }, at(NOW)), Err(Reason::WorkspaceRemoved));
+        assert_eq!(judge(&CliTokenFacts { user_disabled: true, ..alive.clone() }, at(NOW)), Err(Reason::UserDisabled));
+        assert_eq!(judge(&CliTokenFacts { workspace_left: true, ..alive }, at(NOW)), Err(Reason::WorkspaceRemoved));
     }
 }

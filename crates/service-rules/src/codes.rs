@@ -1,11 +1,11 @@
-//! What redeeming an authorization code means.
+//! What redeeming an authorization code means (RFC 6749 section 4.1.2, RFC 7636).
 
 use crate::Timestamp;
 
-/// After so many wrong verifiers a code is worth nothing: whoever has it is not who asked for it.
-pub const MOST_WRONG_VERIFIERS: i16 = 5;
+/// After this many wrong verifiers a code is refused: its holder is not the client that requested it.
+pub const MAX_WRONG_VERIFIERS: i16 = 5;
 
-/// A code as it was found.
+/// A stored code.
 #[derive(Clone, Debug)]
 pub struct Code {
     pub client_id: String,
@@ -16,41 +16,43 @@ pub struct Code {
     pub used: bool,
 }
 
-/// What was presented with it.
+/// What a client presents with a code.
 #[derive(Clone, Copy, Debug)]
-pub struct Presented<'a> {
+pub struct PresentedCode<'a> {
     pub client_id: &'a str,
-    /// May be left out (OAuth 2.1); if it is sent, it must be the one of the request.
+    /// May be left out (OAuth 2.1). If it is sent, it must be the one of the authorization request.
     pub redirect_uri: Option<&'a str>,
-    /// The challenge that the verifier gives; `None`: it is not a verifier at all.
+    /// The challenge that belongs to the verifier. `None`: the text is not a verifier.
     pub challenge: Option<&'a str>,
 }
 
+/// What presenting a code means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CodeVerdict {
     Redeem,
     Refuse,
-    /// Refuse, and count it: a thief must not guess for ever, nor burn the code at once.
+    /// Refuse, and count the attempt: an attacker must neither guess without limit nor invalidate the code at once.
     CountWrongVerifier,
-    /// It was used before, by somebody who also knows its verifier: what it gave is ended.
+    /// The code was used before, and the caller knows its verifier: two parties have it. Revoke its grant.
     Replay,
 }
 
+/// Decides what presenting this code means.
 #[must_use]
-pub fn judge(code: &Code, presented: &Presented<'_>, now: Timestamp) -> Verdict {
+pub fn judge(code: &Code, presented: &PresentedCode<'_>, now: Timestamp) -> CodeVerdict {
     let same_client = code.client_id == presented.client_id;
     let same_uri = presented.redirect_uri.is_none_or(|uri| uri == code.redirect_uri);
-    // A code without a challenge was not made here.
+    // This service stores no code without a challenge.
     let has_challenge = !code.challenge.is_empty();
-    if !same_client || !same_uri || !has_challenge || code.wrong_verifiers >= MOST_WRONG_VERIFIERS {
-        return Verdict::Refuse;
+    if !same_client || !same_uri || !has_challenge || code.wrong_verifiers >= MAX_WRONG_VERIFIERS {
+        return CodeVerdict::Refuse;
     }
     let proved = presented.challenge.is_some_and(|challenge| challenge == code.challenge);
     match (proved, code.used, code.expires_at <= now) {
-        (true, true, _) => Verdict::Replay,
-        (false, true, _) | (_, false, true) => Verdict::Refuse,
-        (false, false, false) => Verdict::CountWrongVerifier,
-        (true, false, false) => Verdict::Redeem,
+        (true, true, _) => CodeVerdict::Replay,
+        (false, true, _) | (_, false, true) => CodeVerdict::Refuse,
+        (false, false, false) => CodeVerdict::CountWrongVerifier,
+        (true, false, false) => CodeVerdict::Redeem,
     }
 }
 
@@ -69,36 +71,41 @@ mod tests {
         }
     }
 
-    const PRESENTED: Presented<'_> =
-        Presented { client_id: "web", redirect_uri: Some("https://app.test/cb"), challenge: Some("right") };
+    const PRESENTED: PresentedCode<'_> =
+        PresentedCode { client_id: "web", redirect_uri: Some("https://app.test/cb"), challenge: Some("right") };
 
     #[track_caller]
-    fn check(code: &Code, presented: &Presented<'_>, second: i64, expected: Verdict) {
+    fn check(code: &Code, presented: &PresentedCode<'_>, second: i64, expected: CodeVerdict) {
         assert_eq!(judge(code, presented, Timestamp::from_second(second).unwrap()), expected);
     }
 
     #[test]
     fn each_condition_alone_refuses() {
-        check(&code(), &PRESENTED, 59, Verdict::Redeem);
-        check(&code(), &Presented { redirect_uri: None, ..PRESENTED }, 59, Verdict::Redeem);
-        check(&code(), &PRESENTED, 60, Verdict::Refuse);
-        check(&code(), &Presented { client_id: "web2", ..PRESENTED }, 0, Verdict::Refuse);
-        check(&code(), &Presented { client_id: "web2", ..PRESENTED }, 61, Verdict::Refuse);
-        check(&code(), &Presented { redirect_uri: Some("https://app.test/cb2"), ..PRESENTED }, 0, Verdict::Refuse);
-        check(&code(), &Presented { challenge: Some("wrong"), ..PRESENTED }, 0, Verdict::CountWrongVerifier);
-        check(&code(), &Presented { challenge: None, ..PRESENTED }, 0, Verdict::CountWrongVerifier);
-        check(&Code { wrong_verifiers: 5, ..code() }, &PRESENTED, 0, Verdict::Refuse);
+        check(&code(), &PRESENTED, 59, CodeVerdict::Redeem);
+        check(&code(), &PresentedCode { redirect_uri: None, ..PRESENTED }, 59, CodeVerdict::Redeem);
+        check(&code(), &PRESENTED, 60, CodeVerdict::Refuse);
+        check(&code(), &PresentedCode { client_id: "web2", ..PRESENTED }, 0, CodeVerdict::Refuse);
+        check(&code(), &PresentedCode { client_id: "web2", ..PRESENTED }, 61, CodeVerdict::Refuse);
+        check(
+            &code(),
+            &PresentedCode { redirect_uri: Some("https://app.test/cb2"), ..PRESENTED },
+            0,
+            CodeVerdict::Refuse,
+        );
+        check(&code(), &PresentedCode { challenge: Some("wrong"), ..PRESENTED }, 0, CodeVerdict::CountWrongVerifier);
+        check(&code(), &PresentedCode { challenge: None, ..PRESENTED }, 0, CodeVerdict::CountWrongVerifier);
+        check(&Code { wrong_verifiers: 5, ..code() }, &PRESENTED, 0, CodeVerdict::Refuse);
         let without = Code { challenge: String::new(), ..code() };
-        check(&without, &Presented { challenge: Some(""), ..PRESENTED }, 0, Verdict::Refuse);
-        check(&without, &Presented { challenge: None, ..PRESENTED }, 0, Verdict::Refuse);
+        check(&without, &PresentedCode { challenge: Some(""), ..PRESENTED }, 0, CodeVerdict::Refuse);
+        check(&without, &PresentedCode { challenge: None, ..PRESENTED }, 0, CodeVerdict::Refuse);
     }
 
     #[test]
-    fn only_whoever_knows_the_verifier_ends_what_a_used_code_gave() {
+    fn only_a_caller_with_the_verifier_revokes_the_grant_of_a_used_code() {
         let used = Code { used: true, ..code() };
-        check(&used, &PRESENTED, 0, Verdict::Replay);
-        check(&used, &PRESENTED, 1_000, Verdict::Replay);
-        check(&used, &Presented { challenge: Some("wrong"), ..PRESENTED }, 0, Verdict::Refuse);
-        check(&used, &Presented { client_id: "web2", ..PRESENTED }, 0, Verdict::Refuse);
+        check(&used, &PRESENTED, 0, CodeVerdict::Replay);
+        check(&used, &PRESENTED, 1_000, CodeVerdict::Replay);
+        check(&used, &PresentedCode { challenge: Some("wrong"), ..PRESENTED }, 0, CodeVerdict::Refuse);
+        check(&used, &PresentedCode { client_id: "web2", ..PRESENTED }, 0, CodeVerdict::Refuse);
     }
 }

@@ -1,4 +1,4 @@
-//! What may be said of contents: which fields there are, what they look like, and that no credential is among them.
+//! Which fields a content may have, what their values look like, and that no value holds a credential.
 
 use base64::{
     Engine as _,
@@ -14,34 +14,40 @@ use service_api::{
     token::PresentedToken,
 };
 
-/// What is wrong with what was said.
-#[derive(Debug)]
-pub enum Invalid {
-    /// A field that is not known here.
-    Unknown,
+use crate::display_name::{DisplayName, DisplayNameError};
+
+/// Why a content is rejected.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidContent {
+    #[error("a field is unknown")]
+    UnknownField,
+    #[error("the field {field} {message}")]
     Field {
         field: String,
+        /// What is wrong, as the end of a sentence that begins with the field's name.
         message: String,
     },
-    /// One of our credentials is in it. Only its owner is told which.
-    Credential {
-        field: String,
-        token: PresentedToken,
-    },
+    /// The field holds a credential of this service. Only the owner of the credential is told which.
+    #[error("the field {field} holds a credential")]
+    Credential { field: String, token: PresentedToken },
 }
 
-/// Fields that were sent and may be kept: known, of the right form, and without a credential.
+/// Fields that passed every check: each is known, has the right form, and holds no credential.
 #[derive(Debug)]
 pub struct Checked(Map<String, Value>);
 
 impl Checked {
-    pub fn read(kind: Kind, sent: &Map<String, Value>) -> Result<Self, Invalid> {
+    /// Checks the fields of a request.
+    ///
+    /// # Errors
+    /// The first field that is unknown, malformed or holds a credential.
+    pub fn read(kind: Kind, sent: &Map<String, Value>) -> Result<Self, InvalidContent> {
         let known = |name: &String| kind.fields().iter().any(|field| field.name == name);
         if !sent.keys().all(known) {
-            return Err(Invalid::Unknown);
+            return Err(InvalidContent::UnknownField);
         }
         for field in kind.fields() {
-            let wrong = |message: &str| Invalid::Field { field: field.name.into(), message: message.into() };
+            let wrong = |message: &str| InvalidContent::Field { field: field.name.into(), message: message.into() };
             match sent.get(field.name) {
                 Some(Value::Null) if field.required => return Err(wrong("cannot be empty")),
                 None | Some(Value::Null) => {}
@@ -49,7 +55,7 @@ impl Checked {
                     // Its length first: looking for credentials takes longer.
                     check(field.form, value).map_err(|message| wrong(&message))?;
                     if let Some(token) = find_credential(value) {
-                        return Err(Invalid::Credential { field: field.name.into(), token });
+                        return Err(InvalidContent::Credential { field: field.name.into(), token });
                     }
                 }
             }
@@ -57,16 +63,19 @@ impl Checked {
         Ok(Self(sent.clone()))
     }
 
-    /// What a new content says.
-    pub fn create(self, kind: Kind) -> Result<Map<String, Value>, Invalid> {
+    /// The fields of a new content.
+    ///
+    /// # Errors
+    /// A required field is missing.
+    pub fn create(self, kind: Kind) -> Result<Map<String, Value>, InvalidContent> {
         let fields = self.update(&Map::new());
         match kind.fields().iter().find(|field| field.required && !fields.contains_key(field.name)) {
-            Some(field) => Err(Invalid::Field { field: field.name.into(), message: "is missing".into() }),
+            Some(field) => Err(InvalidContent::Field { field: field.name.into(), message: "is missing".into() }),
             None => Ok(fields),
         }
     }
 
-    /// What a content says once it was changed: what is left out stays as it is, and `null` empties what may be empty.
+    /// The fields of an updated content: absent fields keep their values, and `null` removes an optional field.
     #[must_use]
     pub fn update(self, old: &Map<String, Value>) -> Map<String, Value> {
         let mut fields = old.clone();
@@ -76,9 +85,22 @@ impl Checked {
     }
 }
 
-/// Whether a search can be meant; how many it wants.
-pub fn check_search(request: &SearchPacks) -> Result<u16, Invalid> {
-    let wrong = |field: &str, message: String| Err(Invalid::Field { field: field.into(), message });
+/// Checks the name of content that other members of a workspace see. Content in personal space may have any name.
+///
+/// # Errors
+/// The name cannot be displayed safely.
+pub fn check_shared_name(fields: &Map<String, Value>) -> Result<(), InvalidContent> {
+    let Some(Value::String(name)) = fields.get("name") else { return Ok(()) };
+    let wrong = |wrong: DisplayNameError| InvalidContent::Field { field: "name".into(), message: wrong.message() };
+    DisplayName::parse_content(name, MAX_NAME).map(drop).map_err(wrong)
+}
+
+/// Checks a search; returns how many results it wants.
+///
+/// # Errors
+/// A field is out of range.
+pub fn check_search(request: &SearchPacks) -> Result<u16, InvalidContent> {
+    let wrong = |field: &str, message: String| Err(InvalidContent::Field { field: field.into(), message });
     if !PACK_TYPES.contains(&request.pack_type.as_str()) {
         return wrong("type", format!("is not one of {}", PACK_TYPES.join(", ")));
     }
@@ -114,7 +136,7 @@ fn check(form: Form, value: &Value) -> Result<(), String> {
     if good { Ok(()) } else { Err(expected) }
 }
 
-/// Whether it is as short when it is read as when it is written: the database writes numbers out in full.
+/// Whether a value is as short in the database as in the request: PostgreSQL writes numbers out in full.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -128,7 +150,7 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// One of our credentials anywhere in a value, as it is or wrapped in base64.
+/// Finds a credential of this service anywhere in a value, in plain text or in base64.
 #[must_use]
 pub fn find_credential(value: &Value) -> Option<PresentedToken> {
     match value {
@@ -150,15 +172,15 @@ fn find_plain(text: &str) -> Option<PresentedToken> {
     token.or_else(|| find_access_token(text)).map(|token| PresentedToken::new(token.to_owned()))
 }
 
-/// Characters of the header of an access token: ours have about a hundred.
-const MOST_OF_HEADER: usize = 256;
+/// Characters of the longest JWT header that is looked at. Those of this service have about a hundred.
+const MAX_JWT_HEADER_CHARS: usize = 256;
 
-/// A JWT that says of itself that it is an access token (RFC 9068). Whatever the text, each place costs little.
+/// Finds a JWT whose header says that it is an access token (RFC 9068). The cost is bounded for every text.
 fn find_access_token(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     text.match_indices("eyJ").find_map(|(at, _)| {
         let rest = &text[at..];
-        let most = rest.len().min(MOST_OF_HEADER);
+        let most = rest.len().min(MAX_JWT_HEADER_CHARS);
         let header =
             rest.as_bytes().get(..most)?.split(|byte| *byte == b'.').next().filter(|part| part.len() < most)?;
         let header: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
@@ -172,13 +194,13 @@ fn find_access_token(text: &str) -> Option<&str> {
 }
 
 fn find_wrapped(text: &str) -> Option<PresentedToken> {
-    // Tools break what they wrap into lines, and write it in two alphabets.
+    // Tools break base64 into lines, and use two alphabets.
     let joined: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let joined = joined.replace('-', "+").replace('_', "/");
     let wrapped = joined.split(|c: char| !(c.is_ascii_alphanumeric() || c == '+' || c == '/'));
     let wrapped = wrapped.filter(|run| run.len() >= 40);
     wrapped.into_iter().find_map(|run| {
-        // A wrapped credential can begin anywhere in the run.
+        // The encoded credential can begin anywhere in the run.
         (0..4).filter_map(|skipped| run.get(skipped..)).find_map(|run| {
             let whole = &run[..run.len() - run.len() % 4];
             let decoded = [run, whole].into_iter().filter_map(|run| BASE64_STANDARD_NO_PAD.decode(run).ok());
@@ -199,11 +221,15 @@ mod tests {
         value.into().as_object().cloned().unwrap_or_default()
     }
 
-    fn create(kind: Kind, sent: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
+    fn create(kind: Kind, sent: &Map<String, Value>) -> Result<Map<String, Value>, InvalidContent> {
         Checked::read(kind, sent)?.create(kind)
     }
 
-    fn update(kind: Kind, old: &Map<String, Value>, sent: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
+    fn update(
+        kind: Kind,
+        old: &Map<String, Value>,
+        sent: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, InvalidContent> {
         Ok(Checked::read(kind, sent)?.update(old))
     }
 
@@ -246,11 +272,11 @@ mod tests {
             (Kind::Record, json!({ "name": "a", "data": { "x": "\u{0}" } })),
             (Kind::Record, json!({ "name": "a", "recordedOn": "-000001-01-01" })),
         ] {
-            assert!(matches!(create(kind, &object(wrong.clone())), Err(Invalid::Field { .. })), "{wrong}");
+            assert!(matches!(create(kind, &object(wrong.clone())), Err(InvalidContent::Field { .. })), "{wrong}");
         }
         for unknown in ["id", "workspaceId", "ownerId", "createdAt", "emailVerified", "kind"] {
             let sent = object(json!({ "name": "a", unknown: "x" }));
-            assert!(matches!(create(Kind::Project, &sent), Err(Invalid::Unknown)), "{unknown}");
+            assert!(matches!(create(Kind::Project, &sent), Err(InvalidContent::UnknownField)), "{unknown}");
         }
     }
 
@@ -277,7 +303,7 @@ mod tests {
         for hidden in [format!("Bearer {ours}."), BASE64_STANDARD.encode(format!("TOKEN={ours}"))] {
             assert_eq!(find_credential(&json!(hidden)).expect("none found").expose(), ours);
         }
-        assert!(find_credential(&json!(access_token("JWT"))).is_none(), "somebody else's");
+        assert!(find_credential(&json!(access_token("JWT"))).is_none(), "not an access token");
         for harmless in [json!("svc_cli_"), json!("svc_rt_abc"), json!(null), json!("a".repeat(400)), json!({ "a": 1 })]
         {
             assert!(find_credential(&harmless).is_none(), "{harmless}");

@@ -1,4 +1,4 @@
-//! What a request is made with, once it is known to be genuine: whoever it speaks for, and how far it reaches.
+//! The credential of a request, once it is verified: the user it authenticates, and what it authorizes.
 
 use service_api::{
     Timestamp,
@@ -7,51 +7,69 @@ use service_api::{
     scope::{Scope, Scopes},
 };
 
-use crate::{bearer::Refusal, space::Reach};
+use crate::{bearer::BearerError, space::SpaceAccess};
 
+/// A verified access token or CLI token.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    pub kind: Kind,
+    pub kind: CredentialKind,
     pub user_id: UserId,
     pub client_id: String,
     pub scopes: Scopes,
-    pub reach: Reach,
+    pub space_access: SpaceAccess,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
 }
 
-/// How it came to be, which decides what it may do beside its scopes.
+/// Which kind of credential it is, which restricts it further than its scopes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// By signing in; the session it is part of.
+pub enum CredentialKind {
+    /// An access token of this session.
     Session(GrantId),
-    /// Made by somebody who had signed in, for automation.
+    /// A CLI token, which a signed-in user created.
     CliToken(CliTokenId),
 }
 
-/// What only somebody who signed in may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotSignedIn;
+/// The action needs a user session of a first-party client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the credential is not a user session of a first-party client")]
+pub struct UserSessionRequired;
 
 impl Credential {
-    /// The session that one of our own clients has. A token for automation has none, and another's client may neither
-    /// make credentials nor end sessions.
-    pub fn session(&self) -> Result<GrantId, NotSignedIn> {
+    /// The user session of a first-party client. A CLI token has none, and a third-party client may neither create
+    /// credentials nor revoke sessions.
+    ///
+    /// # Errors
+    /// [`UserSessionRequired`].
+    pub fn user_session(&self) -> Result<GrantId, UserSessionRequired> {
         match self.kind {
-            Kind::Session(id) if is_first_party(&self.client_id) => Ok(id),
-            Kind::Session(_) | Kind::CliToken(_) => Err(NotSignedIn),
+            CredentialKind::Session(id) if is_first_party(&self.client_id) => Ok(id),
+            CredentialKind::Session(_) | CredentialKind::CliToken(_) => Err(UserSessionRequired),
         }
     }
 
-    /// Whether it may do what needs this scope.
-    pub fn check_scope(&self, needed: Scope) -> Result<(), Refusal> {
-        if self.scopes.allow(needed) { Ok(()) } else { Err(Refusal::LacksScope(needed)) }
+    /// The scopes that count. For a CLI token and a third-party client, `read` and `write` do not include the account
+    /// itself: its scopes have to be named.
+    #[must_use]
+    pub fn effective_scopes(&self) -> Scopes {
+        if self.user_session().is_ok() { self.scopes } else { self.scopes.written_out() }
     }
 
-    /// Whether something with these scopes would not be more than it is itself.
-    pub fn check_covers(&self, scopes: Scopes) -> Result<(), Refusal> {
-        self.scopes.first_beyond(scopes).map_or(Ok(()), |beyond| Err(Refusal::LacksScope(beyond)))
+    /// Checks that the credential has a scope.
+    ///
+    /// # Errors
+    /// [`BearerError::InsufficientScope`].
+    pub fn check_scope(&self, needed: Scope) -> Result<(), BearerError> {
+        if self.effective_scopes().allow(needed) { Ok(()) } else { Err(BearerError::InsufficientScope(needed)) }
     }
+}
+
+/// Checks that a credential with the wanted scopes would not have more rights than a session with the held ones.
+///
+/// # Errors
+/// [`BearerError::InsufficientScope`] with the first wanted scope that the session lacks.
+pub fn check_covers(held: Scopes, wanted: Scopes) -> Result<(), BearerError> {
+    held.first_beyond(wanted).map_or(Ok(()), |beyond| Err(BearerError::InsufficientScope(beyond)))
 }
 
 #[cfg(test)]
@@ -64,13 +82,13 @@ mod tests {
     const READ: Scope = Scope::any(Action::Read);
     const WRITE: Scope = Scope::any(Action::Write);
 
-    fn credential(kind: Kind, scopes: &str) -> Credential {
+    fn credential(kind: CredentialKind, scopes: &str) -> Credential {
         Credential {
             kind,
             user_id: Uuid::from_u128(1).into(),
             client_id: "service-cli".into(),
             scopes: Scopes::parse(scopes),
-            reach: Reach::Anywhere(None),
+            space_access: SpaceAccess::Anywhere(None),
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: Timestamp::UNIX_EPOCH,
         }
@@ -78,21 +96,46 @@ mod tests {
 
     #[test]
     fn a_live_token_opens_what_its_scope_allows() {
-        for kind in [Kind::Session(Uuid::from_u128(2).into()), Kind::CliToken(Uuid::from_u128(3).into())] {
+        for kind in
+            [CredentialKind::Session(Uuid::from_u128(2).into()), CredentialKind::CliToken(Uuid::from_u128(3).into())]
+        {
             assert_eq!(credential(kind, "read").check_scope(READ), Ok(()));
-            assert_eq!(credential(kind, "read").check_scope(WRITE), Err(Refusal::LacksScope(WRITE)));
-            assert_eq!(credential(kind, "read").check_covers(Scopes::parse("projects:read")), Ok(()));
-            assert_eq!(
-                credential(kind, "read").check_covers(Scopes::parse("read write")),
-                Err(Refusal::LacksScope(WRITE))
-            );
+            assert_eq!(credential(kind, "read").check_scope(WRITE), Err(BearerError::InsufficientScope(WRITE)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_created_with_more_scopes_than_its_maker_has() {
+        let check = |held, wanted| check_covers(Scopes::parse(held), Scopes::parse(wanted));
+        assert_eq!(check("read", "projects:read"), Ok(()));
+        assert_eq!(check("read write", "read write"), Ok(()));
+        assert_eq!(check("read", "read write"), Err(BearerError::InsufficientScope(WRITE)));
+        assert!(check("projects:read", "read").is_err());
+    }
+
+    #[test]
+    fn plain_scopes_of_others_leave_the_account_out_rv_16() {
+        use service_api::scope::Resource;
+        let audit = Scope::of(Action::Read, Resource::Audit);
+        let session = CredentialKind::Session(Uuid::from_u128(2).into());
+        let own = credential(session, "read");
+        let others = Credential { client_id: "client_x".into(), ..credential(session, "read") };
+        let token = credential(CredentialKind::CliToken(Uuid::from_u128(3).into()), "read");
+        assert_eq!(own.check_scope(audit), Ok(()));
+        for limited in [others, token] {
+            assert_eq!(limited.check_scope(audit), Err(BearerError::InsufficientScope(audit)));
+            let named = Credential { scopes: Scopes::parse("read audit:read"), ..limited };
+            assert_eq!(named.check_scope(audit), Ok(()));
         }
     }
 
     #[test]
     fn only_a_session_is_signed_in_cl_01() {
         let id = Uuid::from_u128(2).into();
-        assert_eq!(credential(Kind::Session(id), "").session(), Ok(id));
-        assert_eq!(credential(Kind::CliToken(Uuid::from_u128(3).into()), "read").session(), Err(NotSignedIn));
+        assert_eq!(credential(CredentialKind::Session(id), "").user_session(), Ok(id));
+        assert_eq!(
+            credential(CredentialKind::CliToken(Uuid::from_u128(3).into()), "read").user_session(),
+            Err(UserSessionRequired)
+        );
     }
 }

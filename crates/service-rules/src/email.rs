@@ -1,37 +1,42 @@
-//! E-mail addresses in one spelling: normalise first, then check.
+//! Email addresses in one spelling: normalize first, then check.
 //!
-//! Two spellings that a mail server would deliver to one mailbox must never become two accounts, and a look-alike must
-//! never get another's mail. So the local part is plain ASCII, folded to lower case, and the domain is IDNA's ASCII form.
+//! Two spellings of one mailbox must never become two accounts, and a look-alike address must never receive another
+//! user's email. So the local part is ASCII in lower case, and the domain is in the ASCII form of IDNA.
 
 use std::fmt;
 
 const MAX_LENGTH: usize = 254;
 const MAX_LOCAL_LENGTH: usize = 64;
 
-/// An address whose spelling is the only one for its mailbox.
+/// An email address in the only spelling that this service uses for its mailbox.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     text: String,
     at: usize,
 }
 
-/// Not an address that mail can be sent to. It carries nothing of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAnAddress;
+/// The text is not an email address that mail can be sent to. The error does not contain the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the email address is invalid")]
+pub struct InvalidAddress;
 
 impl Address {
-    pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
+    /// Normalizes and checks an address.
+    ///
+    /// # Errors
+    /// [`InvalidAddress`].
+    pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
         if text.len() > MAX_LENGTH || text.chars().any(char::is_control) {
-            return Err(NotAnAddress);
+            return Err(InvalidAddress);
         }
-        let (local, domain) = text.trim_matches(' ').split_once('@').ok_or(NotAnAddress)?;
+        let (local, domain) = text.trim_matches(' ').split_once('@').ok_or(InvalidAddress)?;
         let local = local.to_ascii_lowercase();
         if !is_dot_atom(&local) || local.len() > MAX_LOCAL_LENGTH {
-            return Err(NotAnAddress);
+            return Err(InvalidAddress);
         }
-        let domain = idna::domain_to_ascii_strict(domain).map_err(|_| NotAnAddress)?;
+        let domain = idna::domain_to_ascii_strict(domain).map_err(|_| InvalidAddress)?;
         if !is_host_name(&domain) || local.len() + 1 + domain.len() > MAX_LENGTH {
-            return Err(NotAnAddress);
+            return Err(InvalidAddress);
         }
         Ok(Self { at: local.len(), text: format!("{local}@{domain}") })
     }
@@ -47,7 +52,7 @@ impl Address {
     }
 }
 
-/// Addresses are personal: logs get the domain only.
+/// Addresses are personal data: logs contain the domain only.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "…@{}", self.domain())
@@ -96,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_reach_somebody_else_is_refused() {
+    fn an_address_that_could_reach_another_mailbox_is_rejected() {
         for wrong in [
             "",
             "@",

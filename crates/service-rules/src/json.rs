@@ -1,7 +1,7 @@
-//! JSON read in exactly one way: what two readers could understand differently is refused.
+//! Strict JSON: text that two parsers could understand differently is rejected.
 //!
-//! No duplicate keys (also not by escapes), no NUL, no nesting deeper than [`MAX_DEPTH`]. The JSON reader below
-//! already refuses lone surrogates, byte order marks, trailing data and numbers that no double can hold.
+//! Rejected are duplicate keys (also by escapes), NUL characters and nesting deeper than [`MAX_DEPTH`]. `serde_json`
+//! already rejects lone surrogates, byte order marks, trailing data and numbers that no double can hold.
 
 use std::fmt;
 
@@ -11,15 +11,20 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
+/// The deepest nesting of arrays and objects that is accepted.
 pub const MAX_DEPTH: usize = 32;
 
-/// The text is not JSON, or JSON that could be read in two ways. It carries nothing of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
+/// The text is not strict JSON. The error does not contain the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not strict JSON")]
+pub struct JsonError;
 
 /// Reads `text` as one strict JSON value.
-pub fn read(text: &[u8]) -> Result<Value, Unreadable> {
-    serde_json::from_slice(text).map(|Strict(value)| value).map_err(|_| Unreadable)
+///
+/// # Errors
+/// [`JsonError`].
+pub fn read(text: &[u8]) -> Result<Value, JsonError> {
+    serde_json::from_slice(text).map(|Strict(value)| value).map_err(|_| JsonError)
 }
 
 struct Strict(Value);
@@ -139,15 +144,15 @@ mod tests {
             "",
             &deep,
         ] {
-            assert_eq!(read(wrong.as_bytes()), Err(Unreadable), "{wrong}");
+            assert_eq!(read(wrong.as_bytes()), Err(JsonError), "{wrong}");
         }
-        assert_eq!(read(b"\"\xc0\x80\""), Err(Unreadable));
+        assert_eq!(read(b"\"\xc0\x80\""), Err(JsonError));
     }
 
     #[test]
     fn nesting_is_read_down_to_the_limit() {
         let deepest = format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
         assert!(read(deepest.as_bytes()).is_ok());
-        assert_eq!(read("[".repeat(1_000_000).as_bytes()), Err(Unreadable));
+        assert_eq!(read("[".repeat(1_000_000).as_bytes()), Err(JsonError));
     }
 }

@@ -1,7 +1,56 @@
-//! The rules of access, as plain functions: facts and the time go in, a verdict comes out.
+//! The access rules of the service, as pure functions: facts and the current time go in, a verdict comes out.
 //!
-//! This is the crate to read to know what the service allows. It does no I/O, reads no clock and draws no
-//! randomness, so it can be tested to exhaustion.
+//! Read this crate to learn what the service allows. It does no I/O, reads no clock and draws no randomness, so its
+//! functions can be tested exhaustively. The server reads the facts from PostgreSQL, calls a rule, and carries out its
+//! verdict.
+//!
+//! | question | module |
+//! |---|---|
+//! | Does this bearer token authorize the request? | [`bearer`], [`credential`], [`revocation`], [`cli_tokens`] |
+//! | What does this refresh token mean? | [`rotation`] |
+//! | What does this authorization request ask for, and may the user skip the prompt? | [`authorization`], [`consent`] |
+//! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
+//! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
+//! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
+//! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
+//!
+//! A function that refuses returns an error type of its own, which implements [`std::error::Error`]. Its text is for
+//! logs. Where a refusal has to be written down before the caller is told, the function returns a verdict instead.
+//!
+//! # Example
+//!
+//! A client presents the newest refresh token of a session, and gets the next one. A minute later it presents a token
+//! whose successor was used long ago: two parties have it, and the session is revoked.
+//!
+//! ```
+//! use service_api::errors::Reason;
+//! use service_rules::{
+//!     Timestamp,
+//!     rotation::{Generations, Grant, PresentedRefreshToken, RotationVerdict, judge},
+//! };
+//!
+//! let now: Timestamp = "2027-01-15T12:00:00Z".parse().unwrap();
+//! let grant = Grant {
+//!     client_id: "service-cli".to_owned(),
+//!     generations: Generations { base: 6, issued: 7 },
+//!     rotated_at: "2027-01-15T11:00:00Z".parse().unwrap(),
+//!     rotated_from: None,
+//!     expires_at: "2027-04-01T00:00:00Z".parse().unwrap(),
+//!     ended: None,
+//!     user_disabled: false,
+//!     workspace_left: false,
+//! };
+//! let newest = PresentedRefreshToken {
+//!     genuine: true,
+//!     generation: 7,
+//!     client_id: Some("service-cli"),
+//!     address: [203, 0, 113, 9].into(),
+//! };
+//! assert_eq!(judge(&newest, &grant, now), RotationVerdict::Rotate);
+//!
+//! let old = PresentedRefreshToken { generation: 3, ..newest };
+//! assert_eq!(judge(&old, &grant, now), RotationVerdict::Revoke(Reason::Replayed));
+//! ```
 
 pub mod authorization;
 pub mod bearer;
@@ -11,20 +60,25 @@ pub mod codes;
 pub mod consent;
 pub mod contents;
 pub mod credential;
+pub mod display_name;
 pub mod email;
 pub mod json;
 pub mod lifetimes;
 pub mod limits;
+pub mod lineage;
 pub mod network;
+pub mod network_rates;
 pub mod otp;
 pub mod redirect;
 pub mod registration;
 pub mod resources;
+pub mod restore;
 pub mod revocation;
 pub mod rotation;
 pub mod scope_of_content;
 pub mod scopes;
 pub mod signing;
 pub mod space;
+pub mod step_up;
 
 pub use service_api::Timestamp;

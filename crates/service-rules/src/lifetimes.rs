@@ -1,67 +1,94 @@
-//! How long each credential lives, in seconds. `docs/decisions/0004-lifetimes.md` says why these.
+//! Lifetimes of credentials and records, in seconds. `docs/decisions/0004-lifetimes.md` gives the reasons.
 
+/// Lifetime of an access token.
 pub const ACCESS_TOKEN: i64 = 900;
-/// The same for MCP, whose clients refresh badly.
+/// Lifetime of an access token for MCP. Longer, because many MCP clients refresh unreliably.
 pub const ACCESS_TOKEN_MCP: i64 = 3_600;
-/// No access token of any kind lives longer, so one that claims to is not ours.
+/// The longest lifetime of any access token. A token that claims a longer one is refused.
 pub const LONGEST_ACCESS_TOKEN: i64 = 3_600;
 
-/// A refresh token that nobody used for so long is dead.
+/// A session is idle, and no longer valid, when its refresh token was not used for this long.
 pub const REFRESH_IDLE: i64 = 30 * DAY;
-/// A sign-in ends after so long, however often it was refreshed.
+/// Lifetime of a session, however often it is refreshed.
 pub const REFRESH_ABSOLUTE: i64 = 90 * DAY;
-/// The same for the command-line client, which people expect to stay signed in.
+/// Lifetime of a session of the command-line client, which users expect to stay signed in.
 pub const REFRESH_ABSOLUTE_CLI: i64 = 365 * DAY;
-
-/// The same for the MCP pair.
+/// Lifetime of the session of an MCP token pair.
 pub const REFRESH_ABSOLUTE_MCP: i64 = 365 * DAY;
-/// A token for automation, unless asked otherwise; at most; and how long its old self may go on beside it.
+/// Default lifetime of a CLI token.
 pub const CLI_TOKEN: i64 = 90 * DAY;
+/// Longest lifetime of a CLI token.
 pub const CLI_TOKEN_LONGEST: i64 = 366 * DAY;
+/// How long the old token of a rotation can stay valid.
 pub const CLI_TOKEN_OVERLAP: i64 = 72 * 3_600;
-/// Dead tokens for automation stay listed for so long.
+/// How long expired and revoked CLI tokens stay in the list.
 pub const CLI_TOKEN_LISTED: i64 = 30 * DAY;
 
-/// Nothing that anybody was given lives longer.
+/// The longest lifetime of any credential.
 pub const LONGEST_LIFE: i64 = CLI_TOKEN_LONGEST;
-/// So soon after a rotation the token before still fetches the same successor: its answer may have been lost, or
-/// several processes of one client may have asked at once.
+/// How long after a rotation the old refresh token still returns the same successor. The response may have been lost, or
+/// several processes of one client may refresh at once.
 pub const REFRESH_REPEAT: i64 = 60;
 
+/// Lifetime of a one-time code.
 pub const OTP: i64 = 600;
+/// How long a device is known after its last sign-in. Browsers keep no cookie longer.
+pub const DEVICE: i64 = 400 * DAY;
 
+/// Lifetime of an authorization code.
 pub const AUTHORIZATION_CODE: i64 = 60;
-/// A code is kept so long after its end, in case it comes back.
+/// How long an authorization code is stored after it expires, to detect a replay.
 pub const AUTHORIZATION_CODE_KEPT: i64 = DAY;
-/// How long a person may take to sign in and agree.
+/// How long a user may take to sign in and consent.
 pub const SIGN_IN_FLOW: i64 = 3_600;
-/// A client that made itself known and that nobody agreed to is forgotten after so long.
+/// A consent expires when its client does not use it for this long.
+pub const UNUSED_CONSENT: i64 = 90 * DAY;
+/// A self-registered client without a consent is deleted after this long.
 pub const UNUSED_CLIENT: i64 = DAY;
-/// A document that cannot be fetched again is believed for so long.
+/// How long a metadata document counts that cannot be fetched again.
 pub const STALE_DOCUMENT: i64 = 7 * DAY;
-/// A browser in which nobody is signed in is known for so long at most.
+/// Longest lifetime of a browser session in which no user is signed in.
 pub const ANONYMOUS_BROWSER: i64 = DAY;
-/// A browser that nobody used for so long is forgotten; and after so long however much it was used.
+/// A browser session ends when it is not used for this long.
 pub const BROWSER_IDLE: i64 = 14 * DAY;
+/// Lifetime of a browser session, however much it is used.
 pub const BROWSER_SESSION: i64 = 30 * DAY;
-/// So long after signing in a person need not prove again who they are to make a token.
+/// The oldest sign-in that counts as recent, for creating credentials and owners and for deleting workspaces.
 pub const RECENT_SIGN_IN: i64 = 15 * 60;
 
-/// A mail that warns somebody is still worth reading after so long.
+/// What a session created within this long before it was found to be compromised is revoked with it.
+pub const SUSPECT: i64 = 31 * DAY;
+/// A CLI token that was used within this long is in use: revoking the session that created it keeps it by default.
+pub const IN_USE: i64 = 7 * DAY;
+
+/// How long a security email can wait in the outbox and still be worth sending.
 pub const WARNING: i64 = 3 * DAY;
 
-/// An invitation into a workspace can be accepted for so long.
+/// How long an invitation to a workspace can be accepted.
 pub const INVITATION: i64 = 7 * DAY;
 
-/// For so long deleting something again is told apart from deleting what never was.
+/// How long a deletion is known, so that repeating it succeeds and deleted content can be restored.
 pub const DELETION_KNOWN: i64 = 30 * DAY;
-/// A create with an `Idempotency-Key` can be repeated for so long.
+/// How long a creation with an `Idempotency-Key` can be repeated.
 pub const IDEMPOTENCY_KEY: i64 = DAY;
 
-/// By how much two clocks may differ before a token is refused for its times.
+/// A node that wrote no heartbeat for this long is removed.
+pub const SILENT_NODE: i64 = DAY;
+
+/// By how much the clocks of two nodes may differ.
 pub const CLOCK_SKEW: i64 = 30;
 
-/// How long a signing key stays published after its successor took over: the longest access token, and then some.
+/// How long a signing key stays published after its successor is active. Longer than any access token lives.
 pub const SIGNING_KEY_OVERLAP: i64 = 2 * 3_600;
+/// How long the private half of a retired signing key is stored.
+pub const RETIRED_PRIVATE_KEY: i64 = 30 * DAY;
+/// How long the public half of a retired signing key is stored: until the last MCP token pair with an access token that it
+/// signed has expired.
+pub const RETIRED_PUBLIC_KEY: i64 = 366 * DAY;
+
+/// How long network addresses in audit events can be read, after the day on which they were recorded.
+pub const NETWORK_ADDRESS_KEPT: i64 = 30 * DAY;
+/// How long revoked sessions, former memberships, and deleted workspaces with their content are stored.
+pub const ENDED_KEPT: i64 = 30 * DAY;
 
 const DAY: i64 = 86_400;

@@ -1,32 +1,45 @@
-//! How often something may happen: exact windows for addresses, a steady rate for networks and for everybody.
+//! Rate limits: exact windows for email addresses, steady rates for networks and for all callers together.
 
 use crate::Timestamp;
 
-/// At most `count` in any `seconds`.
+/// At most `count` requests in any period of `seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub count: u32,
     pub seconds: u32,
 }
 
-/// `burst` at once, then `per_hour` evenly spread (the generic cell rate algorithm).
+/// `burst` requests at once, then `per_hour` evenly spread (the generic cell rate algorithm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub burst: u32,
     pub per_hour: u32,
 }
 
-/// A limit was reached; what to tell the caller (draft-ietf-httpapi-ratelimit-headers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A rate limit was reached. The fields are those that the caller is told (draft-ietf-httpapi-ratelimit-headers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the limit {policy} is reached for {retry_after} seconds")]
 pub struct Limited {
     pub policy: &'static str,
     pub quota: u32,
     pub window_seconds: u32,
-    /// Whole seconds until it may succeed, at least one.
+    /// Whole seconds until a request can succeed, at least one.
     pub retry_after: u32,
 }
 
-/// What to say when `hits` leave no room in `windows`: the window that opens last. `None`: there is room.
+/// What is left of a rate after a request was counted (draft-ietf-httpapi-ratelimit-headers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub policy: &'static str,
+    pub quota: u32,
+    pub window_seconds: u32,
+    /// Requests that may follow at once.
+    pub remaining: u32,
+    /// Whole seconds until the whole burst is available again.
+    pub reset: u32,
+}
+
+/// Which of `windows` has no room left for another hit; of several, the one that opens last. `None`: there is room.
 #[must_use]
 pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp], now: Timestamp) -> Option<Limited> {
     let mut newest_first = hits.to_vec();
@@ -43,8 +56,8 @@ pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp
 }
 
 impl Rate {
-    /// Microseconds between two at the steady rate: whole ones, as the database keeps them, so that a burst of so many
-    /// adds up to exactly the tolerance.
+    /// Microseconds between two requests at the steady rate. Whole ones, as PostgreSQL stores them, so that the intervals
+    /// of a full burst add up to exactly the tolerance.
     fn interval_micros(self) -> i64 {
         (3_600 * MICROSECONDS / i64::from(self.per_hour.max(1))).max(1)
     }
@@ -53,7 +66,7 @@ impl Rate {
         self.interval_micros().saturating_mul(i64::from(self.burst))
     }
 
-    /// Seconds between two at the steady rate.
+    /// Seconds between two requests at the steady rate.
     #[must_use]
     pub fn interval(self) -> f64 {
         seconds(self.interval_micros())
@@ -65,14 +78,39 @@ impl Rate {
         seconds(self.tolerance_micros())
     }
 
-    /// Whether nothing more may come when the theoretical arrival time is `tat`.
+    /// Whether no further request is allowed when the theoretical arrival time is `tat`.
     #[must_use]
     pub fn is_exhausted(self, tat: Timestamp, now: Timestamp) -> bool {
         let ahead = (tat.as_microsecond() - now.as_microsecond()).max(0);
         ahead + self.interval_micros() > self.tolerance_micros()
     }
 
-    /// What to say when the theoretical arrival time `tat` is too far ahead.
+    /// Counts one request at `now`, given the theoretical arrival time in microseconds (0 if there was none). Returns the
+    /// next theoretical arrival time and what is left.
+    ///
+    /// # Errors
+    /// [`Limited`] if the rate has no room.
+    pub fn count(self, policy: &'static str, tat: i64, now: Timestamp) -> Result<(i64, Allowance), Limited> {
+        let at = now.as_microsecond();
+        let next = tat.max(at).saturating_add(self.interval_micros());
+        let left = self.tolerance_micros() - (next - at);
+        if left < 0 {
+            let wait = whole_seconds(left.saturating_neg());
+            return Err(Limited { policy, quota: self.per_hour, window_seconds: 3_600, retry_after: wait });
+        }
+        let remaining = u32::try_from(left / self.interval_micros()).unwrap_or(u32::MAX);
+        let reset = whole_seconds(next - at);
+        Ok((next, Allowance { policy, quota: self.per_hour, window_seconds: 3_600, remaining, reset }))
+    }
+
+    /// The part of the rate that is used up when the theoretical arrival time is `tat`: 0 is idle, 1 is exhausted.
+    #[must_use]
+    pub fn used(self, tat: Timestamp, now: Timestamp) -> f64 {
+        let ahead = (tat.as_microsecond() - now.as_microsecond()).max(0);
+        seconds(ahead) / seconds(self.tolerance_micros())
+    }
+
+    /// The error for a caller whose theoretical arrival time `tat` is too far ahead.
     #[must_use]
     pub fn limited(self, policy: &'static str, tat: Timestamp, now: Timestamp) -> Limited {
         let allowed_at = tat.as_microsecond() + self.interval_micros() - self.tolerance_micros();
@@ -88,7 +126,7 @@ fn seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6
 }
 
-/// Rounded up, so that a caller who waits exactly so long is let through.
+/// Whole seconds, rounded up, so that a caller who waits this long is let through.
 fn whole_seconds(microseconds: i64) -> u32 {
     u32::try_from(microseconds.max(1).saturating_add(MICROSECONDS - 1) / MICROSECONDS).unwrap_or(u32::MAX)
 }
@@ -136,5 +174,21 @@ mod tests {
         assert!(rate.is_exhausted(at(1_200), at(119)));
         assert!(!rate.is_exhausted(at(1_200), at(120)));
         assert!(!rate.is_exhausted(at(0), at(500)));
+    }
+
+    #[test]
+    fn a_burst_is_counted_down_and_fills_up_again() {
+        let rate = Rate { burst: 3, per_hour: 3_600 };
+        let (mut tat, mut left) = (0, Vec::new());
+        for _ in 0..3 {
+            let (next, allowance) = rate.count("p", tat, at(1_000)).unwrap();
+            tat = next;
+            left.push((allowance.remaining, allowance.reset));
+        }
+        assert_eq!(left, [(2, 1), (1, 2), (0, 3)]);
+        assert_eq!(rate.count("p", tat, at(1_000)).unwrap_err().retry_after, 1);
+        let (tat, allowance) = rate.count("p", tat, at(1_001)).unwrap();
+        assert_eq!(allowance.remaining, 0);
+        assert_eq!(rate.count("p", tat, at(9_000)).unwrap().1.remaining, 2);
     }
 }

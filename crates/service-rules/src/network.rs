@@ -1,10 +1,10 @@
-//! Where a request comes from: the caller's address behind trusted proxies, and the network it stands for.
+//! The network address of a caller behind trusted proxies, and the network that the address belongs to.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// The address limits are counted by: an IPv4 address, or the /64 that one IPv6 customer has.
+/// The network that rate limits count by: an IPv4 address, or the /64 that one IPv6 customer has.
 #[must_use]
 pub fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -16,7 +16,7 @@ pub fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The neighbourhood that one client may move in between two requests: the /24 of an IPv4 address, the /64 of an IPv6.
+/// The network that one client may move in between two requests: the /24 of an IPv4 address, the /64 of an IPv6 address.
 #[must_use]
 pub fn near(address: IpAddr) -> IpAddr {
     match counted(address) {
@@ -28,8 +28,16 @@ pub fn near(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Networks that nobody on the internet has: the machine's own, private ones, and those with a special meaning (RFC 6890
-/// and its registries).
+/// The network that audit events name in clear text: the /24 of an IPv4 address, the /48 of an IPv6 address. Many callers
+/// share one.
+#[must_use]
+pub fn recorded(address: IpAddr) -> IpNet {
+    let address = address.to_canonical();
+    let length = if address.is_ipv4() { 24 } else { 48 };
+    IpNet::new_assert(address, length).trunc()
+}
+
+/// Networks that are not on the public internet: loopback, private and special-purpose ones (RFC 6890 and its registries).
 const NOT_PUBLIC: [&str; 32] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -65,19 +73,19 @@ const NOT_PUBLIC: [&str; 32] = [
     "ff00::/8",
 ];
 
-/// Whether an address is one that anybody on the internet could have.
+/// Whether an address is on the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_in = |network: &&str| network.parse::<IpNet>().is_ok_and(|network| network.contains(&address));
-    // Of IPv6 only this part has been given to anybody.
+    // Only this part of IPv6 is allocated for global unicast.
     (address.is_ipv4() || is_in(&"2000::/3")) && !NOT_PUBLIC.iter().any(is_in)
 }
 
-/// Walks `X-Forwarded-For` from the right, hop by hop, as long as the hop that wrote it is trusted.
+/// The address of the caller. Follows `X-Forwarded-For` from the right, as long as the hop that wrote an entry is trusted.
 ///
-/// A value that is not an address ends the walk at the hop that sent it: what cannot be read must never widen
-/// anybody's limits.
+/// A value that is not an address ends the walk at the hop that sent it: an unreadable value must never give a caller
+/// more room in a rate limit.
 #[must_use]
 pub fn caller(peer: IpAddr, forwarded: &str, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
@@ -105,7 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn only_what_anybody_could_have_is_public_ss_01() {
+    fn the_record_names_a_network_and_not_a_caller_rv_18() {
+        for (address, network) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+            ("127.0.0.1", "127.0.0.0/24"),
+        ] {
+            assert_eq!(recorded(address.parse().unwrap()).to_string(), network, "{address}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_internet_are_public_ss_01() {
         for inward in [
             "127.0.0.1",
             "10.1.2.3",
@@ -137,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_cannot_name_their_address() {
+    fn untrusted_callers_cannot_name_their_address() {
         check("203.0.113.9", "1.2.3.4", "203.0.113.9");
         check("203.0.113.9", "a", "203.0.113.9");
     }

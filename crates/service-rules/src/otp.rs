@@ -1,21 +1,22 @@
-//! One-time codes: their form, and whether one signs somebody in.
+//! One-time codes: their form, and whether one signs a user in.
 
 use crate::limits::Limited;
 
-pub const DIGITS: usize = 8;
-/// Wrong tries after which a code is dead.
-pub const TRIES: i16 = 5;
+/// Digits of a code.
+pub const OTP_DIGITS: usize = 8;
+/// Attempts after which a code is invalid.
+pub const MAX_OTP_ATTEMPTS: i16 = 5;
 
-/// A code as typed, in its one form: digits only.
+/// A code that a user typed, reduced to its digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Typed([u8; DIGITS]);
+pub struct Typed([u8; OTP_DIGITS]);
 
 impl Typed {
-    /// People type codes as they are shown, in two halves; ASCII spaces and dashes do not count.
+    /// Reads a typed code. Users type codes as they are shown, in two halves; ASCII spaces and dashes are ignored.
     #[must_use]
     pub fn fold(text: &str) -> Option<Self> {
         let mut digits = text.bytes().filter(|byte| !matches!(byte, b' ' | b'-'));
-        let mut typed = [0; DIGITS];
+        let mut typed = [0; OTP_DIGITS];
         for place in &mut typed {
             *place = digits.next().filter(u8::is_ascii_digit)?;
         }
@@ -28,34 +29,39 @@ impl Typed {
     }
 }
 
-/// What is known once the try has been counted.
+/// What is known about an attempt, once it has been counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Tried {
-    /// The code is the one that was mailed.
+    /// The code is the one that was sent.
     pub matches: bool,
-    /// The account the address belongs to is closed.
+    /// The account that the address belongs to is disabled.
     pub user_disabled: bool,
 }
 
+/// What an attempt means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OtpVerdict {
     SignIn,
-    /// Answer with an error; the try stays counted.
-    Refuse(Refusal),
+    /// Respond with an error. The attempt stays counted.
+    Refuse(OtpError),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Wrong, spent, expired, exhausted, replaced, another client's, or a closed account: one answer for all, so that
-    /// nobody learns which.
+/// Why a code is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OtpError {
+    /// The code is wrong, used, expired, exhausted, replaced, for another client, or of a disabled account. The response is
+    /// the same for all of these, so that an attacker does not learn which.
+    #[error("the code is not accepted")]
     NotAccepted,
-    /// Too many wrong codes for this address, or for everybody.
-    Limited(Limited),
+    /// Too many wrong codes from this device, for this address, from this network, or from all callers together.
+    #[error(transparent)]
+    Limited(#[from] Limited),
 }
 
+/// Decides what an attempt means.
 #[must_use]
-pub fn judge(tried: Tried) -> Verdict {
-    if tried.matches && !tried.user_disabled { Verdict::SignIn } else { Verdict::Refuse(Refusal::NotAccepted) }
+pub fn judge(tried: Tried) -> OtpVerdict {
+    if tried.matches && !tried.user_disabled { OtpVerdict::SignIn } else { OtpVerdict::Refuse(OtpError::NotAccepted) }
 }
 
 #[cfg(test)]
@@ -76,9 +82,9 @@ mod tests {
     #[test]
     fn only_the_right_code_of_an_open_account_signs_in() {
         let check = |matches, user_disabled, expected| assert_eq!(judge(Tried { matches, user_disabled }), expected);
-        check(true, false, Verdict::SignIn);
-        check(true, true, Verdict::Refuse(Refusal::NotAccepted));
-        check(false, false, Verdict::Refuse(Refusal::NotAccepted));
-        check(false, true, Verdict::Refuse(Refusal::NotAccepted));
+        check(true, false, OtpVerdict::SignIn);
+        check(true, true, OtpVerdict::Refuse(OtpError::NotAccepted));
+        check(false, false, OtpVerdict::Refuse(OtpError::NotAccepted));
+        check(false, true, OtpVerdict::Refuse(OtpError::NotAccepted));
     }
 }

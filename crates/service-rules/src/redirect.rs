@@ -1,61 +1,142 @@
-//! Redirect URIs: which may be registered, and whether one that a request names is one that was.
+//! Redirect URIs: which may be registered, and whether the one in a request is registered.
 //!
-//! Comparison is byte by byte. The one exception is the port of an address on the person's own machine, which a program
-//! gets from its operating system when it starts (RFC 8252 section 7.3).
+//! URIs are compared byte by byte. The one exception is the port of a loopback URI, which a native app gets from its
+//! operating system when it starts (RFC 8252 section 7.3).
 
 use url::{Host, Url};
 
-const LONGEST: usize = 2_000;
-/// The machine that the browser runs on, as programs name it.
+/// Bytes of the longest redirect URI.
+const MAX_URI_BYTES: usize = 2_000;
+/// The user's own machine, as native apps name it.
 const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
-/// Schemes without a dot that are known to be an app's own. Any other is to be a domain name backwards (RFC 8252 section
-/// 7.1), which nothing that runs or opens something else is.
-const APPS: [&str; 8] = ["cursor", "vscode", "vscode-insiders", "windsurf", "zed", "claude", "jetbrains", "raycast"];
+/// Known apps whose schemes have no dot, and which of their URIs receive authorization responses. Other URIs of these
+/// schemes open files, run commands or install extensions. The scheme of any other app has to be a reversed domain name
+/// (RFC 8252 section 7.1); no scheme that runs or opens something else has that form.
+const APPS: [KnownApp; 8] = [
+    KnownApp { scheme: "cursor", host: AppHost::Extension, path: AppPath::Callback, query: None },
+    KnownApp { scheme: "vscode", host: AppHost::Extension, path: AppPath::Callback, query: None },
+    KnownApp { scheme: "vscode-insiders", host: AppHost::Extension, path: AppPath::Callback, query: None },
+    KnownApp { scheme: "windsurf", host: AppHost::Extension, path: AppPath::Callback, query: None },
+    KnownApp { scheme: "zed", host: AppHost::Exactly("oauth"), path: AppPath::Callback, query: None },
+    KnownApp { scheme: "claude", host: AppHost::Exactly("oauth"), path: AppPath::Callback, query: None },
+    KnownApp { scheme: "jetbrains", host: AppHost::Product, path: AppPath::Exactly("/oauth/callback"), query: None },
+    KnownApp { scheme: "raycast", host: AppHost::Exactly("oauth"), path: AppPath::Empty, query: Some("package_name") },
+];
 
+/// An app, and which of its URIs receive authorization responses.
+struct KnownApp {
+    scheme: &'static str,
+    host: AppHost,
+    path: AppPath,
+    /// The only parameter that the query may have.
+    query: Option<&'static str>,
+}
+
+enum AppHost {
+    /// An extension of an editor, as `publisher.name`. A host without a dot is the editor itself.
+    Extension,
+    Exactly(&'static str),
+    /// A product name, in lower-case letters.
+    Product,
+}
+
+enum AppPath {
+    /// One of its segments is `callback`.
+    Callback,
+    Exactly(&'static str),
+    Empty,
+}
+
+impl KnownApp {
+    fn takes(&self, uri: &Url) -> bool {
+        let host = uri.host_str().unwrap_or_default();
+        let host_fits = match self.host {
+            AppHost::Extension => {
+                host.split('.').count() == 2 && host.split('.').all(|part| !part.is_empty()) && !host.starts_with('-')
+            }
+            AppHost::Exactly(known) => host == known,
+            AppHost::Product => {
+                host != "file" && host.bytes().all(|byte| byte.is_ascii_lowercase()) && !host.is_empty()
+            }
+        };
+        let path_fits = match self.path {
+            AppPath::Callback => uri.path().split('/').any(|segment| segment == "callback"),
+            AppPath::Exactly(known) => uri.path() == known,
+            AppPath::Empty => matches!(uri.path(), "" | "/"),
+        };
+        let mut parameters = uri.query_pairs();
+        let query_fits = match (self.query, uri.query()) {
+            (_, None) => true,
+            (Some(known), Some(_)) => {
+                parameters.next().is_some_and(|(name, _)| name == known) && parameters.next().is_none()
+            }
+            (None, Some(_)) => false,
+        };
+        uri.port().is_none() && host_fits && path_fits && query_fits
+    }
+}
+
+/// What receives the response at a redirect URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A web site, which its certificate names.
+pub enum RedirectKind {
+    /// A web site, which TLS authenticates.
     Web,
-    /// A program on the person's own machine: anybody can run one.
+    /// A program on the user's own machine. Any program there can receive the response.
     Loopback,
-    /// An app that the operating system starts by its scheme: any app can claim it.
+    /// An app that the operating system starts by its scheme. Any app can claim the scheme.
     App,
 }
 
-/// Why a URI cannot be registered, for whoever wanted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotRegistrable(pub &'static str);
+/// Why a URI cannot be registered, as the end of a sentence that begins with the URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the redirect URI {0}")]
+pub struct RedirectUriError(pub &'static str);
 
-/// Whether a URI may be registered.
-pub fn check(uri: &str) -> Result<Kind, NotRegistrable> {
-    let plain =
-        uri.len() <= LONGEST && uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"*\\<>\"{}|^`".contains(&byte));
+/// Checks that a URI may be registered.
+///
+/// # Errors
+/// Why it may not.
+pub fn check(uri: &str) -> Result<RedirectKind, RedirectUriError> {
+    let plain = uri.len() <= MAX_URI_BYTES
+        && uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"*\\<>\"{}|^`".contains(&byte));
     if !plain {
-        return Err(NotRegistrable("has characters that no redirect URI has, or too many"));
+        return Err(RedirectUriError("has characters that aren't allowed, or is too long"));
     }
-    let parsed = Url::parse(uri).map_err(|_| NotRegistrable("is not an absolute URI"))?;
+    let parsed = Url::parse(uri).map_err(|_| RedirectUriError("is not an absolute URI"))?;
     if uri.contains('#') {
-        return Err(NotRegistrable("has a fragment"));
+        return Err(RedirectUriError("has a fragment"));
     }
     if !parsed.username().is_empty() || parsed.password().is_some() || uri.contains('@') {
-        return Err(NotRegistrable("has a user name or an @"));
+        return Err(RedirectUriError("has a user name or an @"));
     }
     // What would be written in another way could be read in another way, by us or by a browser.
     if parsed.as_str() != uri {
-        return Err(NotRegistrable("is not in its normal form; write it as a browser shows it, with a path"));
+        return Err(RedirectUriError("is not normalized. Write it as a browser shows it, with a path"));
     }
     match parsed.scheme() {
-        "https" if parsed.host_str().is_some_and(|host| !host.is_empty()) => Ok(Kind::Web),
-        "http" if loopback(uri).is_some() => Ok(Kind::Loopback),
-        "http" => Err(NotRegistrable("is http and not on the person's own machine; use https")),
-        scheme if scheme.contains('.') || APPS.contains(&scheme) => Ok(Kind::App),
-        _ => Err(NotRegistrable("has a scheme without a dot, which any app could claim; use com.example.app:/…")),
+        "https" if parsed.host_str().is_some_and(|host| !host.is_empty()) => Ok(RedirectKind::Web),
+        "http" if loopback(uri).is_some() => Ok(RedirectKind::Loopback),
+        "http" => Err(RedirectUriError("uses http. Use https, or a loopback address")),
+        scheme if scheme.contains('.') => Ok(RedirectKind::App),
+        scheme if APPS.iter().any(|app| app.scheme == scheme) => {
+            let takes = APPS.iter().any(|app| app.scheme == scheme && app.takes(&parsed));
+            let refusal = RedirectUriError("is not a callback address of that app");
+            if takes { Ok(RedirectKind::App) } else { Err(refusal) }
+        }
+        _ => Err(RedirectUriError(
+            "has a scheme without a dot. Use a reversed domain name, such as com.example.app:/callback",
+        )),
     }
 }
 
-/// Whether a request may name `asked` where `registered` was registered.
+/// Whether a request may name `asked` where `registered` was registered. An app's address has to be one that could be
+/// registered today: which ones those are may have changed since.
 #[must_use]
 pub fn matches(registered: &str, asked: &str) -> bool {
+    let on_the_web = asked.starts_with("https://") || asked.starts_with("http://");
+    if !on_the_web && check(asked) != Ok(RedirectKind::App) {
+        return false;
+    }
     registered == asked
         || matches!((loopback(registered), loopback(asked)), (Some(registered), Some(asked)) if registered == asked)
 }
@@ -170,13 +251,13 @@ mod tests {
     #[test]
     fn only_uris_that_lead_somewhere_safe_are_registered_ru_11_ru_17() {
         for (uri, kind) in [
-            ("https://app.test/cb", Kind::Web),
-            ("https://app.test/cb?tenant=1", Kind::Web),
-            ("http://127.0.0.1/cb", Kind::Loopback),
-            ("http://[::1]:7777/cb", Kind::Loopback),
-            ("http://localhost/callback", Kind::Loopback),
-            ("com.example.app:/cb", Kind::App),
-            ("cursor://anysphere.cursor-mcp/oauth/callback", Kind::App),
+            ("https://app.test/cb", RedirectKind::Web),
+            ("https://app.test/cb?tenant=1", RedirectKind::Web),
+            ("http://127.0.0.1/cb", RedirectKind::Loopback),
+            ("http://[::1]:7777/cb", RedirectKind::Loopback),
+            ("http://localhost/callback", RedirectKind::Loopback),
+            ("com.example.app:/cb", RedirectKind::App),
+            ("cursor://anysphere.cursor-mcp/oauth/callback", RedirectKind::App),
         ] {
             assert_eq!(check(uri), Ok(kind), "{uri}");
         }
@@ -214,6 +295,49 @@ mod tests {
             assert!(check(uri).is_err(), "{uri}");
         }
         assert!(check(&format!("https://app.test/{}", "a".repeat(2_000))).is_err());
+    }
+
+    #[test]
+    fn a_known_app_takes_answers_at_its_own_address_only_rv_22() {
+        for uri in [
+            "cursor://anysphere.cursor-mcp/oauth/callback",
+            "vscode://publisher.extension/mcp-auth/callback/0a1b",
+            "vscode-insiders://publisher.extension/callback",
+            "windsurf://publisher.extension/oauth/callback",
+            "zed://oauth/callback",
+            "claude://oauth/callback",
+            "jetbrains://idea/oauth/callback",
+            "raycast://oauth?package_name=Extension",
+            "com.raycast:/oauth?package_name=Extension",
+        ] {
+            assert_eq!(check(uri), Ok(RedirectKind::App), "{uri}");
+            assert!(matches(uri, uri), "{uri}");
+        }
+        for uri in [
+            "cursor://anysphere.cursor-deeplink/mcp/install?name=x&config=e30",
+            "cursor://anysphere.cursor-mcp/oauth/callback?config=e30",
+            "cursor://file/etc/callback",
+            "vscode://file/etc/passwd",
+            "vscode://file/callback",
+            "vscode:extension/evil.callback",
+            "vscode://vscode-remote/ssh-remote+host/callback",
+            "vscode://publisher.extension/run",
+            "vscode://a.b.c/callback",
+            "windsurf://windsurf-mcp-registry?serverName=x",
+            "zed://file/etc/callback",
+            "zed://ssh/evil.example/callback",
+            "claude://file/callback",
+            "jetbrains://idea/checkout/git/callback",
+            "jetbrains://file/oauth/callback",
+            "zed://oauth/callback?x=1",
+            "jetbrains://idea/checkout/git",
+            "raycast://extensions/evil/run",
+            "raycast://oauth?package_name=x&arguments=y",
+            "raycast://oauth?arguments=y",
+        ] {
+            assert!(check(uri).is_err(), "{uri}");
+            assert!(!matches(uri, uri), "{uri}");
+        }
     }
 
     #[test]

@@ -1,16 +1,18 @@
-//! What a client says about itself (RFC 7591), by registering or in a document at its own address.
+//! Client metadata (RFC 7591), from a registration or from a metadata document at the client's URL.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::redirect;
+use crate::{display_name::DisplayName, redirect};
 
-const MOST_REDIRECT_URIS: usize = 20;
-const LONGEST_NAME: usize = 100;
-/// Words by which a client could pass for us.
-const OURS: &str = "service";
+/// Redirect URIs of one client.
+const MAX_REDIRECT_URIS: usize = 20;
+/// Characters of a client's name.
+const MAX_NAME_CHARS: usize = 100;
+/// Characters of a host, which is shown in full.
+const MAX_HOST_CHARS: usize = 255;
 
-/// The metadata that matter here; whatever else there is, is passed over.
+/// The metadata that this service reads. Other metadata is ignored.
 #[derive(Debug, Default, Deserialize)]
 pub struct Metadata {
     pub client_id: Option<String>,
@@ -24,60 +26,81 @@ pub struct Metadata {
     pub client_secret_expires_at: Option<Value>,
 }
 
-/// A client as it may be registered: public, by code and refresh, with redirect URIs that lead somewhere safe.
+/// Metadata that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    pub name: String,
-    /// In their order, each once.
+    pub name: DisplayName,
+    /// In the order in which they were sent, each once.
     pub redirect_uris: Vec<String>,
     pub origins: Vec<String>,
 }
 
-/// What is wrong, by the codes of RFC 7591 section 3.2.2.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+/// Where authorization responses to a client may go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirects {
+    /// In the order in which they were sent, each once.
+    pub redirect_uris: Vec<String>,
+    pub origins: Vec<String>,
+}
+
+/// Why client metadata is rejected (RFC 7591 section 3.2.2). The text is a sentence for the client's developer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrationError {
+    #[error("invalid_redirect_uri: {0}")]
     RedirectUri(String),
+    #[error("invalid_client_metadata: {0}")]
     Metadata(String),
 }
 
-/// What a client says of itself that nobody vouches for.
-pub fn check_stranger(metadata: &Metadata) -> Result<Registered, Refusal> {
-    let said = check(metadata)?;
-    if said.name.to_lowercase().starts_with(OURS) {
-        return Err(Refusal::Metadata("client_name begins like ours; use your own.".into()));
-    }
-    Ok(said)
-}
-
-pub fn check(metadata: &Metadata) -> Result<Registered, Refusal> {
-    let wrong = |text: &str| Err(Refusal::Metadata(text.to_owned()));
+/// Checks the metadata of a client that no operator registers.
+///
+/// No name is rejected: pages mark it as unverified and show the client's redirect host. Characters that are invisible or
+/// change how the rest of a page is read are removed.
+///
+/// # Errors
+/// What is wrong with the metadata.
+pub fn check_unverified(metadata: &Metadata) -> Result<Registered, RegistrationError> {
+    let wrong = |text: &str| Err(RegistrationError::Metadata(text.to_owned()));
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|own| own == word));
     if !has(&metadata.grant_types, "authorization_code") {
-        return wrong("grant_types lacks authorization_code, which is how clients get tokens here.");
+        return wrong("grant_types must include authorization_code.");
     }
     if !has(&metadata.response_types, "code") {
-        return wrong("response_types lacks code.");
+        return wrong("response_types must include code.");
     }
-    let redirect_uris = redirect_uris(metadata.redirect_uris.as_deref().unwrap_or_default())?;
-    let name = match &metadata.client_name {
-        Some(name) => check_name(name)?,
-        None => redirect_uris.first().map(|uri| redirect::host(uri)).unwrap_or_default(),
-    };
-    let mut origins: Vec<_> = redirect_uris.iter().filter_map(|uri| redirect::origin(uri)).collect();
-    origins.sort();
-    origins.dedup();
+    let Redirects { redirect_uris, origins } = check_redirects(metadata.redirect_uris.as_deref().unwrap_or_default())?;
+    let said = metadata.client_name.as_deref().and_then(|name| DisplayName::clean(name, MAX_NAME_CHARS));
+    let host = || DisplayName::clean(&redirect::host(redirect_uris.first()?), MAX_HOST_CHARS);
+    let name = said.or_else(host);
+    let name =
+        name.ok_or_else(|| RegistrationError::Metadata("client_name must have visible characters.".to_owned()))?;
     Ok(Registered { name, redirect_uris, origins })
 }
 
-pub fn redirect_uris(asked: &[String]) -> Result<Vec<String>, Refusal> {
-    if asked.is_empty() || asked.len() > MOST_REDIRECT_URIS {
-        return Err(Refusal::RedirectUri(format!("redirect_uris has none, or more than {MOST_REDIRECT_URIS}.")));
+/// Checks redirect URIs, and removes duplicates.
+///
+/// # Errors
+/// There are none or too many, or one of them cannot be registered.
+pub fn check_redirects(asked: &[String]) -> Result<Redirects, RegistrationError> {
+    let redirect_uris = redirect_uris(asked)?;
+    let mut origins: Vec<_> = redirect_uris.iter().filter_map(|uri| redirect::origin(uri)).collect();
+    origins.sort();
+    origins.dedup();
+    Ok(Redirects { redirect_uris, origins })
+}
+
+fn redirect_uris(asked: &[String]) -> Result<Vec<String>, RegistrationError> {
+    if asked.is_empty() || asked.len() > MAX_REDIRECT_URIS {
+        return Err(RegistrationError::RedirectUri(format!(
+            "redirect_uris must have 1 to {MAX_REDIRECT_URIS} entries."
+        )));
     }
     let mut known = Vec::with_capacity(asked.len());
     for (place, uri) in asked.iter().enumerate() {
-        redirect::check(uri)
-            .map_err(|redirect::NotRegistrable(why)| Refusal::RedirectUri(format!("redirect_uris[{place}] {why}.")))?;
+        redirect::check(uri).map_err(|redirect::RedirectUriError(why)| {
+            RegistrationError::RedirectUri(format!("redirect_uris[{place}] {why}."))
+        })?;
         if !known.contains(uri) {
             known.push(uri.clone());
         }
@@ -85,22 +108,7 @@ pub fn redirect_uris(asked: &[String]) -> Result<Vec<String>, Refusal> {
     Ok(known)
 }
 
-/// A name that people can read, and that does not pretend to be something else.
-pub fn check_name(name: &str) -> Result<String, Refusal> {
-    let name = name.trim();
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '<' | '>')
-    };
-    if name.is_empty() || name.chars().count() > LONGEST_NAME || name.chars().any(hidden) {
-        return Err(Refusal::Metadata(format!(
-            "client_name has characters that cannot be shown, or more than {LONGEST_NAME}."
-        )));
-    }
-    Ok(name.to_owned())
-}
-
-/// Whether a client id could be the address of a document, and is written in the one way it may be.
+/// Whether a client id is the normalized URL of a metadata document.
 #[must_use]
 pub fn is_document_address(id: &str) -> bool {
     let Ok(url) = url::Url::parse(id) else { return false };
@@ -114,32 +122,35 @@ pub fn is_document_address(id: &str) -> bool {
         && url.scheme() == "https"
         && url.path().len() > 1
         && !id.contains(['#', '@', '?'])
-        // Written in another way than it is read, it could be taken for another document.
+        // A URL that is not normalized could be taken for another document.
         && url.as_str() == id
 }
 
-/// What a document at a client's own address says of it.
-pub fn check_document(id: &str, metadata: &Metadata) -> Result<Registered, Refusal> {
-    let wrong = |text: &str| Err(Refusal::Metadata(text.to_owned()));
+/// Checks the metadata document at a client's own URL.
+///
+/// # Errors
+/// What is wrong with the document.
+pub fn check_document(id: &str, metadata: &Metadata) -> Result<Registered, RegistrationError> {
+    let wrong = |text: &str| Err(RegistrationError::Metadata(text.to_owned()));
     if metadata.client_id.as_deref() != Some(id) {
-        return wrong("the document's client_id is not its own address.");
+        return wrong("client_id must be the document's own URL.");
     }
     if metadata.client_name.is_none() || metadata.redirect_uris.is_none() {
-        return wrong("the document lacks client_name or redirect_uris.");
+        return wrong("client_name and redirect_uris are required.");
     }
     if metadata.client_secret.is_some() || metadata.client_secret_expires_at.is_some() {
-        return wrong("the document holds a secret, which everybody can read.");
+        return wrong("The document contains a client secret. Remove it: the document is public.");
     }
     if !matches!(metadata.token_endpoint_auth_method.as_deref(), None | Some("none")) {
-        return wrong("the document asks for client authentication, which is not served for documents.");
+        return wrong("token_endpoint_auth_method must be none.");
     }
     if metadata.jwks.as_ref().is_some_and(has_private_key) {
-        return wrong("the document holds a private key, which everybody can read.");
+        return wrong("The document contains a private key. Remove it: the document is public.");
     }
-    check_stranger(metadata)
+    check_unverified(metadata)
 }
 
-/// Whether keys that are meant to be public are not, or are none that prove anything.
+/// Whether a JSON Web Key Set that has to be public contains a private or symmetric key.
 #[must_use]
 pub fn has_private_key(jwks: &Value) -> bool {
     let keys = jwks["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -164,24 +175,37 @@ mod tests {
                 ["cursor://anysphere.cursor-mcp/oauth/callback", "http://localhost:8787/cb", "http://localhost:8787/cb"],
             "grant_types": ["authorization_code", "refresh_token"], "software_statement": "x", "scope": "admin",
         });
-        let registered = check(&metadata(cursor)).unwrap();
+        let registered = check_unverified(&metadata(cursor)).unwrap();
         assert_eq!(registered.redirect_uris.len(), 2);
         assert_eq!(registered.origins, ["http://localhost:8787"]);
-        let nameless = check(&metadata(json!({ "redirect_uris": ["https://app.test/cb"] }))).unwrap();
-        assert_eq!(nameless.name, "app.test");
+        let nameless = check_unverified(&metadata(json!({ "redirect_uris": ["https://app.test/cb"] }))).unwrap();
+        assert_eq!(nameless.name.as_str(), "app.test");
         for wrong in [
             json!({}),
             json!({ "redirect_uris": [] }),
             json!({ "redirect_uris": ["javascript:alert(1)"] }),
             json!({ "redirect_uris": ["https://app.test/cb", "http://app.test/cb"] }),
-            json!({ "redirect_uris": ["https://app.test/cb"], "client_name": "x".repeat(101) }),
-            json!({ "redirect_uris": ["https://app.test/cb"], "client_name": "Goo\u{202e}gle" }),
-            json!({ "redirect_uris": ["https://app.test/cb"], "client_name": "<b>App</b>" }),
-            json!({ "redirect_uris": ["https://app.test/cb"], "client_name": "Service command line" }),
             json!({ "redirect_uris": ["https://app.test/cb"], "grant_types": ["client_credentials"] }),
             json!({ "redirect_uris": ["https://app.test/cb"], "response_types": ["token"] }),
         ] {
-            assert!(check_stranger(&metadata(wrong.clone())).is_err(), "{wrong}");
+            assert!(check_unverified(&metadata(wrong.clone())).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_unverified_client_is_rejected_for_its_name_rv_52() {
+        for (said, name) in [
+            ("Service command line", "Service command line"),
+            ("Goo\u{202e}gle", "Google"),
+            (" <b>App</b>\u{0}\n", "bApp/b"),
+            ("\u{200b}\u{feff}", "app.test"),
+            ("see https://evil.test", "see https evil.test"),
+            ("Goo\u{3164}gle", "Google"),
+            ("", "app.test"),
+            (&"x".repeat(300), &"x".repeat(100)),
+        ] {
+            let metadata = metadata(json!({ "redirect_uris": ["https://app.test/cb"], "client_name": said }));
+            assert_eq!(check_unverified(&metadata).unwrap().name.as_str(), name, "{said:?}");
         }
     }
 

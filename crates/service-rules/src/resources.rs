@@ -1,4 +1,4 @@
-//! What a token is for: which resource a request means (RFC 8707).
+//! Resource indicators: which resource a token request names (RFC 8707).
 
 /// A resource that tokens are issued for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl Resource {
         format!("{base_url}{}", self.path())
     }
 
-    /// The resource that a URI means. Clients write the address of the whole service where they mean the resource they
-    /// were made for, and a slash where there is none; nothing else is bent into shape.
+    /// The resource that a URI names. The URL of the whole service stands for `usual`, and a trailing slash is ignored. Any
+    /// other difference is an unknown resource.
     #[must_use]
     pub fn parse(uri: &str, base_url: &str, usual: Self) -> Option<Self> {
         match uri.strip_prefix(base_url)? {
@@ -34,19 +34,19 @@ impl Resource {
         }
     }
 
-    /// Whether a URI means the resource of this audience, to whoever has a token for it.
+    /// Whether a URI names the resource of this audience.
     #[must_use]
     pub fn is_of(uri: &str, base_url: &str, audience: &str) -> bool {
         let own = if audience == Self::Mcp.audience(base_url) { Self::Mcp } else { Self::Api };
         Self::parse(uri, base_url, own) == Some(own)
     }
 
-    /// The one resource that all these URIs mean; none at all mean the usual one.
+    /// The one resource that all these URIs name; without any URI, `usual`. `None`: a URI is unknown, or they differ.
     #[must_use]
     pub fn of_all<'a>(uris: impl IntoIterator<Item = &'a str>, base_url: &str, usual: Self) -> Option<Self> {
-        let mut meant = uris.into_iter().map(|uri| Self::parse(uri, base_url, usual));
-        let first = meant.next().unwrap_or(Some(usual))?;
-        meant.all(|other| other == Some(first)).then_some(first)
+        let mut resources = uris.into_iter().map(|uri| Self::parse(uri, base_url, usual));
+        let first = resources.next().unwrap_or(Some(usual))?;
+        resources.all(|other| other == Some(first)).then_some(first)
     }
 }
 
@@ -57,8 +57,8 @@ mod tests {
     #[test]
     fn a_resource_has_few_spellings_az_12() {
         let check = |uris: &[&str], expected| {
-            let meant = Resource::of_all(uris.iter().copied(), "https://service.test", Resource::Mcp);
-            assert_eq!(meant, expected, "{uris:?}");
+            let precondition = Resource::of_all(uris.iter().copied(), "https://service.test", Resource::Mcp);
+            assert_eq!(precondition, expected, "{uris:?}");
         };
         check(&[], Some(Resource::Mcp));
         for usual in

@@ -1,47 +1,48 @@
-//! The life of a signing key: published first, then used, then kept until the last token it signed has expired.
+//! The life of a signing key: it is published, then signs, then is kept until the last token it signed has expired.
 
 use crate::{Timestamp, lifetimes};
 
-/// When a key does what. Which state it is in follows from the time.
+/// The times that decide the state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// From here on it signs, unless a younger key does.
+    /// From this time the key signs, unless a newer key does.
     pub active_at: Timestamp,
-    /// From here on nothing it signed is accepted.
+    /// From this time tokens that the key signed are not accepted.
     pub retired_at: Option<Timestamp>,
 }
 
+/// What a key is used for at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Published, so that every verifier knows it before the first token it signs.
+pub enum KeyState {
+    /// Published, so that every verifier knows the key before it signs its first token.
     Pending,
     Active,
-    /// A successor signs; what this one signed is still accepted.
+    /// A newer key signs. Tokens that this key signed are still accepted.
     Retiring,
     Retired,
 }
 
-/// The state of `key` when `successor` is the active time of the next younger key, if there is one.
+/// The state of `key`. `successor` is the active time of the next newer key, if there is one.
 #[must_use]
-pub fn state(key: Schedule, successor: Option<Timestamp>, now: Timestamp) -> State {
+pub fn state(key: Schedule, successor: Option<Timestamp>, now: Timestamp) -> KeyState {
     if key.retired_at.is_some_and(|at| at <= now) {
-        State::Retired
+        KeyState::Retired
     } else if key.active_at > now {
-        State::Pending
+        KeyState::Pending
     } else if successor.is_some_and(|at| at <= now) {
-        State::Retiring
+        KeyState::Retiring
     } else {
-        State::Active
+        KeyState::Active
     }
 }
 
-/// When a key that is followed by one active from `successor` on may be forgotten.
+/// When a key retires whose successor is active from `successor` on.
 #[must_use]
 pub fn retire_after(successor: Timestamp) -> Timestamp {
     later(successor, lifetimes::SIGNING_KEY_OVERLAP)
 }
 
-/// `seconds` after `at`; the end of time where there is no such moment.
+/// The time `seconds` after `at`; [`Timestamp::MAX`] if that is out of range.
 #[must_use]
 pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
     at.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
@@ -51,7 +52,7 @@ pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
 mod tests {
     use super::*;
 
-    fn check(active: i64, retired: Option<i64>, successor: Option<i64>, now: i64, expected: State) {
+    fn check(active: i64, retired: Option<i64>, successor: Option<i64>, now: i64, expected: KeyState) {
         let at = |second| Timestamp::from_second(second).unwrap();
         let key = Schedule { active_at: at(active), retired_at: retired.map(at) };
         assert_eq!(state(key, successor.map(at), at(now)), expected);
@@ -59,15 +60,15 @@ mod tests {
 
     #[test]
     fn a_key_is_published_before_it_signs() {
-        check(10, None, None, 9, State::Pending);
-        check(10, None, None, 10, State::Active);
+        check(10, None, None, 9, KeyState::Pending);
+        check(10, None, None, 10, KeyState::Active);
     }
 
     #[test]
     fn a_followed_key_is_accepted_until_it_retires() {
-        check(10, Some(100), Some(50), 49, State::Active);
-        check(10, Some(100), Some(50), 50, State::Retiring);
-        check(10, Some(100), Some(50), 100, State::Retired);
-        check(10, Some(5), None, 7, State::Retired);
+        check(10, Some(100), Some(50), 49, KeyState::Active);
+        check(10, Some(100), Some(50), 50, KeyState::Retiring);
+        check(10, Some(100), Some(50), 100, KeyState::Retired);
+        check(10, Some(5), None, 7, KeyState::Retired);
     }
 }

@@ -1,12 +1,12 @@
-//! Which space a request runs in, and what its caller may do there.
+//! The space that a request runs in, and what its caller may do there.
 
 use service_api::{
     ids::WorkspaceId,
     scope::Action,
-    workspaces::{Because, PERSONAL, Role},
+    workspaces::{PERSONAL, Role, SpaceSource},
 };
 
-/// What a request says about its space.
+/// The space that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requested {
     Nothing,
@@ -15,7 +15,7 @@ pub enum Requested {
 }
 
 impl Requested {
-    /// Reads `workspaceId`; an empty value is a mistake, never personal space.
+    /// Parses `workspaceId`. An empty value is an error, not personal space.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Option<Self> {
         match text {
@@ -26,73 +26,87 @@ impl Requested {
     }
 }
 
+/// A user's personal space, or a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Space {
     Personal,
     Workspace(WorkspaceId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The caller is not in that workspace, or there is none: nobody learns which.
+/// Why a caller may not do something in a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpaceError {
+    /// The workspace does not exist, or the caller is not a member. The caller does not learn which.
+    #[error("the workspace does not exist, or the caller is not a member")]
     NotFound,
     /// The caller's role does not allow it.
+    #[error("the caller's role does not allow this")]
     Forbidden,
     /// The token is bound to another space.
+    #[error("the token is bound to another space")]
     Mismatch,
 }
 
-/// How far a credential reaches.
+/// The spaces that a credential gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Wherever its user may go; this space when a request names none.
+pub enum SpaceAccess {
+    /// Every space of its user. The given workspace is used when a request names none.
     Anywhere(Option<WorkspaceId>),
-    /// This space and no other.
-    Only(Place),
+    /// One space.
+    Only(Space),
 }
 
-impl Reach {
-    /// The workspace it is for, if any.
+impl SpaceAccess {
+    /// The workspace that the credential is for, if any.
     #[must_use]
     pub const fn workspace(self) -> Option<WorkspaceId> {
         match self {
             Self::Anywhere(workspace) => workspace,
-            Self::Only(Place::Workspace(workspace)) => Some(workspace),
-            Self::Only(Place::Personal) => None,
+            Self::Only(Space::Workspace(workspace)) => Some(workspace),
+            Self::Only(Space::Personal) => None,
         }
     }
 }
 
-/// The request decides, then the token; a token that names no space means personal space. A bound token decides alone.
-pub fn choose(requested: Requested, reach: Reach) -> Result<(Place, Because), Refusal> {
+/// Chooses the space of a request: the one that the request names, else that of the token, else personal space. A bound
+/// token gives access to its own space only.
+///
+/// # Errors
+/// [`SpaceError::Mismatch`] if a bound token is used for another space.
+pub fn choose(requested: Requested, space_access: SpaceAccess) -> Result<(Space, SpaceSource), SpaceError> {
     let place = match requested {
         Requested::Nothing => None,
-        Requested::Personal => Some(Place::Personal),
-        Requested::Workspace(id) => Some(Place::Workspace(id)),
+        Requested::Personal => Some(Space::Personal),
+        Requested::Workspace(id) => Some(Space::Workspace(id)),
     };
-    match (place, reach) {
-        (Some(place), Reach::Only(bound)) if place != bound => Err(Refusal::Mismatch),
-        (Some(place), _) => Ok((place, Because::Query)),
-        (None, Reach::Only(bound)) => Ok((bound, Because::Token)),
-        (None, Reach::Anywhere(Some(id))) => Ok((Place::Workspace(id), Because::Token)),
-        (None, Reach::Anywhere(None)) => Ok((Place::Personal, Because::Personal)),
+    match (place, space_access) {
+        (Some(place), SpaceAccess::Only(bound)) if place != bound => Err(SpaceError::Mismatch),
+        (Some(place), _) => Ok((place, SpaceSource::Query)),
+        (None, SpaceAccess::Only(bound)) => Ok((bound, SpaceSource::Token)),
+        (None, SpaceAccess::Anywhere(Some(id))) => Ok((Space::Workspace(id), SpaceSource::Token)),
+        (None, SpaceAccess::Anywhere(None)) => Ok((Space::Personal, SpaceSource::Personal)),
     }
 }
 
-/// What a request wants to do in a workspace.
+/// The right that a request needs in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     Read,
     Write,
-    /// What is up to the owners, be it reading or writing.
+    /// A right that only owners have.
     Own,
 }
 
-/// What a caller with this role, if any, may do in a workspace.
-pub fn judge(role: Option<Role>, right: Right) -> Result<Role, Refusal> {
+/// Checks that a caller with this role, if any, has a right in a workspace.
+///
+/// # Errors
+/// [`SpaceError::NotFound`] without a role, [`SpaceError::Forbidden`] if the role does not include the right.
+pub fn judge(role: Option<Role>, right: Right) -> Result<Role, SpaceError> {
     match (role, right) {
-        (None, _) => Err(Refusal::NotFound),
-        (Some(Role::Viewer), Right::Write) | (Some(Role::Viewer | Role::Member), Right::Own) => Err(Refusal::Forbidden),
+        (None, _) => Err(SpaceError::NotFound),
+        (Some(Role::Viewer), Right::Write) | (Some(Role::Viewer | Role::Member), Right::Own) => {
+            Err(SpaceError::Forbidden)
+        }
         (Some(role), _) => Ok(role),
     }
 }
@@ -116,33 +130,34 @@ mod tests {
     #[test]
     fn the_request_decides_then_the_token() {
         let (id, other): (WorkspaceId, WorkspaceId) = (ID.parse().unwrap(), OTHER.parse().unwrap());
-        let anywhere = Reach::Anywhere;
-        let check =
-            |requested, reach, expected| assert_eq!(choose(requested, reach), expected, "{requested:?} {reach:?}");
-        check(Requested::Nothing, anywhere(None), Ok((Place::Personal, Because::Personal)));
-        check(Requested::Nothing, anywhere(Some(id)), Ok((Place::Workspace(id), Because::Token)));
-        check(Requested::Personal, anywhere(Some(id)), Ok((Place::Personal, Because::Query)));
-        check(Requested::Workspace(other), anywhere(Some(id)), Ok((Place::Workspace(other), Because::Query)));
+        let anywhere = SpaceAccess::Anywhere;
+        let check = |requested, space_access, expected| {
+            assert_eq!(choose(requested, space_access), expected, "{requested:?} {space_access:?}");
+        };
+        check(Requested::Nothing, anywhere(None), Ok((Space::Personal, SpaceSource::Personal)));
+        check(Requested::Nothing, anywhere(Some(id)), Ok((Space::Workspace(id), SpaceSource::Token)));
+        check(Requested::Personal, anywhere(Some(id)), Ok((Space::Personal, SpaceSource::Query)));
+        check(Requested::Workspace(other), anywhere(Some(id)), Ok((Space::Workspace(other), SpaceSource::Query)));
     }
 
     #[test]
     fn a_bound_token_opens_its_space_and_no_other_ws_08() {
         let (id, other): (WorkspaceId, WorkspaceId) = (ID.parse().unwrap(), OTHER.parse().unwrap());
-        let check = |requested, place, expected: Result<Place, Refusal>| {
+        let check = |requested, place, expected: Result<Space, SpaceError>| {
             assert_eq!(
-                choose(requested, Reach::Only(place)).map(|(place, _)| place),
+                choose(requested, SpaceAccess::Only(place)).map(|(place, _)| place),
                 expected,
                 "{requested:?} {place:?}"
             );
         };
-        for place in [Place::Personal, Place::Workspace(id)] {
+        for place in [Space::Personal, Space::Workspace(id)] {
             check(Requested::Nothing, place, Ok(place));
-            check(Requested::Workspace(other), place, Err(Refusal::Mismatch));
+            check(Requested::Workspace(other), place, Err(SpaceError::Mismatch));
         }
-        check(Requested::Personal, Place::Personal, Ok(Place::Personal));
-        check(Requested::Workspace(id), Place::Workspace(id), Ok(Place::Workspace(id)));
-        check(Requested::Personal, Place::Workspace(id), Err(Refusal::Mismatch));
-        check(Requested::Workspace(id), Place::Personal, Err(Refusal::Mismatch));
+        check(Requested::Personal, Space::Personal, Ok(Space::Personal));
+        check(Requested::Workspace(id), Space::Workspace(id), Ok(Space::Workspace(id)));
+        check(Requested::Personal, Space::Workspace(id), Err(SpaceError::Mismatch));
+        check(Requested::Workspace(id), Space::Personal, Err(SpaceError::Mismatch));
     }
 
     #[test]
@@ -156,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn strangers_find_nothing_viewers_only_read_and_owners_own() {
+    fn non_members_find_nothing_viewers_only_read_and_owners_own() {
         for right in [Right::Read, Right::Write, Right::Own] {
-            assert_eq!(judge(None, right), Err(Refusal::NotFound));
+            assert_eq!(judge(None, right), Err(SpaceError::NotFound));
             assert_eq!(judge(Some(Role::Owner), right), Ok(Role::Owner));
         }
         for right in [Right::Read, Right::Write] {
@@ -166,7 +181,7 @@ mod tests {
         }
         assert_eq!(judge(Some(Role::Viewer), Right::Read), Ok(Role::Viewer));
         for (role, right) in [(Role::Viewer, Right::Write), (Role::Viewer, Right::Own), (Role::Member, Right::Own)] {
-            assert_eq!(judge(Some(role), right), Err(Refusal::Forbidden), "{role:?} {right:?}");
+            assert_eq!(judge(Some(role), right), Err(SpaceError::Forbidden), "{role:?} {right:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every request shares.
+//! The state that all requests and background tasks share.
 
 use std::sync::Arc;
 
@@ -6,82 +6,136 @@ use quick_cache::sync::Cache;
 use service_api::ids::UserId;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::{
-    audit_chain,
-    cli_tokens::CliTokens,
+    audit::{chain, keys::AuditKeys},
     clock::Clock,
     config::Config,
-    database::Database,
-    document_fetcher::Documents,
-    revocations::Revocations,
-    signing_keys::{SigningKeys, Table},
-    telemetry::Metrics,
-    tls,
-    vault::Vault,
-    verified_tokens::VerifiedTokens,
+    crypto::{random, root_keys::RootKeys},
+    database::{
+        Database, Servers,
+        restore_fence::{Fence, RestoreFence},
+        table_walk::TableWalk,
+    },
+    locales::Locales,
+    net::{document_fetcher::DocumentFetcher, tls},
+    node_limits::{
+        network_places::{self, NetworkPlaces},
+        search_turns::SearchTurns,
+        user_limits::UserLimits,
+    },
+    telemetry::{Metrics, alarms::Alarms},
+    tokens::{
+        cli_token_cache::CliTokenCache,
+        revocations::Revocations,
+        signing_keys::{KeyTable, SigningKeys},
+        verified_cache::VerifiedTokenCache,
+    },
 };
 
-/// Bodies that may arrive at once, for each request that may be worked on at once.
-const ARRIVING_PER_ROOM: usize = 8;
-const REMEMBERED_USERS: usize = 32_768;
+/// The number of request bodies that may arrive at once, for each request that may run at once.
+const BODIES_PER_REQUEST_SLOT: usize = 8;
+const MAX_CACHED_USER_EMAILS: usize = 32_768;
 
-/// Cheap to clone: a handle.
+/// A cheaply cloned handle to the shared state.
 #[derive(Clone)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<AppState>);
 
-pub struct Shared {
+/// The shared state of this node.
+pub struct AppState {
     pub config: Config,
     pub clock: Clock,
+    /// The texts of pages and mails.
+    pub locales: Locales,
+    /// The pool for credentials: signing in, refreshing, authenticating, and everything that the other pools do not
+    /// serve.
     pub database: Database,
-    /// One connection, for following the revocations and nothing else.
+    /// The pool for content and search. Slow requests there take no connection from credentials.
+    pub content_database: Database,
+    /// The pool for background tasks: mail, sealing, deleting.
+    pub background_database: Database,
+    /// The one connection that reads the revocations.
     pub feed_database: Database,
-    pub vault: Vault,
+    /// The one connection that writes this node's heartbeat. It is separate, because a busy pool must not delay the
+    /// heartbeat.
+    pub heartbeat_database: Database,
+    /// The database server that all connections of this node must lead to.
+    pub servers: Arc<Servers>,
+    /// Closed when the database looks restored from a backup.
+    pub restore_fence: RestoreFence,
+    /// The id of this process in `node_heartbeats`.
+    pub node_id: Uuid,
+    pub root_keys: RootKeys,
     pub signing_keys: SigningKeys,
-    pub verified_tokens: VerifiedTokens,
+    pub verified_tokens: VerifiedTokenCache,
     pub revocations: Revocations,
-    pub cli_tokens: CliTokens,
-    /// For fetching what clients say of themselves.
-    pub documents: Documents,
-    /// Addresses of users, which never change.
+    pub cli_tokens: CliTokenCache,
+    pub user_limits: UserLimits,
+    pub search_turns: SearchTurns,
+    /// Fetches client metadata documents.
+    pub documents: DocumentFetcher,
+    /// Email addresses by user. The address of a user never changes.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
-    /// The end of the chain of seals, as this node last saw it.
-    pub audit_seen: audit_chain::Seen,
-    /// Rung when mail was put into the outbox.
+    pub alarms: Alarms,
+    /// The last seal that this node has seen.
+    pub audit_seen: chain::LastSeenSeal,
+    /// Where housekeeping continues its scan for dead grants.
+    pub grants_walk: TableWalk,
+    /// The keys of personal fields in audit events.
+    pub audit_keys: Arc<AuditKeys>,
+    /// Notified when mail was put into the outbox.
     pub mail_waiting: Notify,
-    /// Room for requests.
+    /// Slots for requests that run at once.
     pub in_flight: Semaphore,
-    /// Room for bodies that have not arrived yet.
-    pub arriving: Semaphore,
-    /// The audience of the tokens that open `/v1`.
+    /// Places for request bodies that are still arriving.
+    pub arriving: NetworkPlaces,
+    /// Places for large responses that clients have not read yet.
+    pub outgoing: NetworkPlaces,
+    /// The audience of access tokens for `/v1`.
     pub audience: String,
-    /// The audience of the tokens that open `/mcp`.
+    /// The audience of access tokens for `/mcp`.
     pub mcp_audience: String,
-    /// Cancelled when the node is to stop.
+    /// Cancelled when the node stops.
     pub stop: CancellationToken,
 }
 
 impl App {
+    /// Builds the state from the configuration. Connects to nothing.
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
-        Ok(Self(Arc::new(Shared {
-            database: Database::new(&config.database, config.database.connections)?,
-            feed_database: Database::new(&config.database, 1)?,
-            vault: Vault::new(&config.root_keys)?,
+        let servers = Arc::default();
+        Ok(Self(Arc::new(AppState {
+            locales: Locales::load()?,
+            database: Database::new(&config.database, config.database.credential_connections, &servers)?,
+            content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
+            background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
+            feed_database: Database::new(&config.database, 1, &servers)?,
+            heartbeat_database: Database::new(&config.database, 1, &servers)?,
+            servers,
+            restore_fence: RestoreFence::default(),
+            node_id: random::uuid(clock.now())?,
+            root_keys: RootKeys::new(&config.root_keys)?,
             signing_keys: SigningKeys::default(),
-            verified_tokens: VerifiedTokens::default(),
+            verified_tokens: VerifiedTokenCache::default(),
             revocations: Revocations::default(),
-            cli_tokens: CliTokens::default(),
-            documents: Documents::new(
+            cli_tokens: CliTokenCache::default(),
+            user_limits: UserLimits::default(),
+            search_turns: SearchTurns::default(),
+            documents: DocumentFetcher::new(
                 tls::client(config.documents.ca_file.as_deref())?,
                 config.documents.allowed_networks.clone(),
             ),
-            user_emails: Cache::new(REMEMBERED_USERS),
+            user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             metrics: Metrics::default(),
-            audit_seen: audit_chain::Seen::default(),
+            alarms: Alarms::default(),
+            audit_seen: chain::LastSeenSeal::default(),
+            grants_walk: TableWalk::default(),
+            audit_keys: Arc::new(AuditKeys::new(&config.root_keys)?),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
-            arriving: Semaphore::new(config.http.in_flight.saturating_mul(ARRIVING_PER_ROOM)),
+            arriving: NetworkPlaces::new(config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT)),
+            outgoing: NetworkPlaces::new(network_places::MAX_OUTGOING_PLACES),
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
             stop: CancellationToken::new(),
@@ -91,22 +145,34 @@ impl App {
     }
 }
 
-impl Shared {
-    /// Where the signing keys are kept.
+impl AppState {
+    /// Returns what is needed to read the signing keys.
     #[must_use]
-    pub fn key_table(&self) -> Table<'_> {
-        Table { database: &self.database, vault: &self.vault, now: self.clock.now() }
+    pub fn key_table(&self) -> KeyTable<'_> {
+        KeyTable {
+            database: &self.database,
+            root_keys: &self.root_keys,
+            now: self.clock.now(),
+            publish_lead: self.config.keys.publish_lead,
+        }
     }
 
+    /// Whether this node may serve requests from the database server that it is connected to.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.servers.with_newest(|server| self.restore_fence.state(server))
+    }
+
+    /// Reads the signing keys from the database.
     pub async fn reload_signing_keys(&self) -> anyhow::Result<()> {
         self.signing_keys.reload(&self.key_table()).await
     }
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }

@@ -1,29 +1,31 @@
-//! The only place that asks what time it is.
+//! The clock: the only place that reads the current time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::SignedDuration;
 use service_rules::Timestamp;
 
-/// Further apart than this, a node's clock and the database's do not agree on what has expired.
-const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(10);
+/// The largest difference between a node's clock and the database's. Beyond it they disagree about what has expired.
+pub const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(10);
 
+/// The clock of a node.
 #[derive(Clone)]
 pub enum Clock {
     System,
-    /// Stands still until it is moved.
+    /// A clock of a test, which stands still until it is moved.
     Manual(Arc<Mutex<Timestamp>>),
-    /// The system's, off by so much.
+    /// A clock of a test that differs from the system's clock.
     Wrong(Arc<Mutex<SignedDuration>>),
 }
 
 impl Clock {
+    /// Creates a clock that stands still.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self::Manual(Arc::new(Mutex::new(start)))
     }
 
-    /// The current moment, in the microseconds that PostgreSQL can keep.
+    /// Returns the current time in microseconds, the precision of PostgreSQL.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match self {
@@ -33,20 +35,20 @@ impl Clock {
         }
     }
 
-    /// Whether `now`, as this clock said it, is too far from what the database says. A clock that is set by hand is right
-    /// by definition, unless it was made to be compared.
+    /// Whether `now`, as this clock returned it, differs too much from the database's time. A manual clock is never
+    /// wrong.
     #[must_use]
     pub fn is_off(&self, now: Timestamp, database_time: Timestamp) -> bool {
-        !matches!(self, Self::Manual(_)) && now.duration_since(database_time).abs() > CLOCKS_APART
+        !matches!(self, Self::Manual(_)) && now.duration_since(database_time).abs() > MAX_CLOCK_DIFFERENCE
     }
 
-    /// The system's clock, right until it is moved: a node's clock that goes wrong.
+    /// Creates a clock that runs with the system's until a test moves it.
     #[must_use]
     pub fn that_goes_wrong() -> Self {
         Self::Wrong(Arc::default())
     }
 
-    /// Moves a clock of a test; the system's cannot be moved.
+    /// Moves the clock of a test. The system's clock cannot be moved.
     pub fn advance(&self, by: SignedDuration) {
         match self {
             Self::System => {}

@@ -1,62 +1,66 @@
-//! `serviced`: runs the service, and does what an operator does to it.
+//! `serviced`: runs the service, and administers it.
 
-mod admin;
-mod scan;
+mod cli;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use service_rules::signing::State;
+use service_rules::signing::KeyState;
 use service_server::{
     app::App,
     clock::Clock,
     config::{Config, Sources, environment_name},
-    flows::rotate_signing_keys::{self, NotRetired},
-    migrations,
-    serve::Server,
+    database::migrations,
+    flows::rotate_signing_keys::{self, RetireKeyError},
+    server::Server,
     telemetry,
 };
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::output;
 
 /// The access and authentication service.
 #[derive(Parser)]
 #[command(name = "serviced", version)]
 struct Arguments {
-    /// The configuration file (TOML); the environment overrides what it says
+    /// The configuration file (TOML); environment variables override it
     #[arg(long, global = true, env = "SERVICED_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The operator's name for the audit log; by default the name of the system account
+    #[arg(long, global = true, value_name = "NAME")]
+    operator: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the service until it is told to stop (SIGTERM or Ctrl-C)
+    /// Run the service until SIGTERM or Ctrl-C
     Run,
-    /// Bring the database's schema up to date
+    /// Migrate the database schema
     Migrate,
-    /// Show every setting and its source, and explain what is wrong
+    /// Show every setting and its source, and report problems
     CheckConfig,
-    /// The keys that sign access tokens
+    /// Keys that sign access tokens
     #[command(subcommand)]
-    Keys(Keys),
-    /// Look for our tokens in files, by prefix and checksum; `-` is standard input
+    Keys(KeysCommand),
+    /// Find our tokens in files, by prefix and checksum; `-` is standard input
     ScanSecrets {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Users, members, workspaces, clients and everybody
+    /// Users, members, workspaces, clients, audit log and restores
     #[command(subcommand)]
-    Admin(admin::Admin),
+    Admin(cli::admin::AdminCommand),
 }
 
 #[derive(Subcommand)]
-enum Keys {
-    /// List all keys, youngest first
+enum KeysCommand {
+    /// List all keys, newest first
     List,
-    /// Make a new key; it signs once it has been published for the configured lead
+    /// Create a key; it signs after the configured publication time
     Rotate,
-    /// Refuse from now on everything that a key signed
+    /// Reject everything that a key signed, from now on
     Retire {
         /// The key's id, as `keys list` shows it
         kid: String,
@@ -67,103 +71,104 @@ enum Keys {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let sources = Sources::gather(arguments.config.as_deref(), std::env::vars_os());
-    match execute(&arguments.command, &sources).await {
+    match execute(&arguments, &sources).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say_error(&format!("serviced: {error:#}"));
+            output::say_error(&format!("serviced: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn execute(command: &Command, sources: &Sources) -> anyhow::Result<()> {
+async fn execute(arguments: &Arguments, sources: &Sources) -> anyhow::Result<()> {
+    let command = &arguments.command;
     if let Command::ScanSecrets { files } = command {
-        // Needs no configuration: it runs where nothing of the service is.
-        let found = scan::run(files)?;
+        // This needs no configuration: it runs on machines without the service.
+        let found = cli::scan_secrets::run(files)?;
         anyhow::ensure!(
             found == 0,
-            "found {found} of our tokens; end each where it works, or report it at /v1/token-leaks"
+            "found {found} of our tokens; revoke each of them, or report it at /v1/token-leaks"
         );
         return Ok(());
     }
     if let Command::CheckConfig = command {
         for (key, value, source) in sources.shown() {
-            say(&format!("{key} = {value}  ({source})"));
+            output::say(&format!("{key} = {value}  ({source})"));
+        }
+        for warning in sources.warnings() {
+            output::say(&format!("Warning: {warning}"));
         }
     }
     let config =
         Config::read(sources).map_err(|problems| anyhow::anyhow!("the configuration cannot be used:\n{problems}"))?;
     match command {
         Command::ScanSecrets { .. } => {}
-        Command::CheckConfig => say("The configuration is complete."),
-        Command::Run => run(config).await?,
+        Command::CheckConfig => output::say("The configuration is complete."),
+        Command::Run => run(config, sources.warnings()).await?,
         Command::Migrate => {
             let applied = migrations::migrate(&config.database).await?;
             for name in &applied {
-                say(&format!("applied {name}"));
+                output::say(&format!("applied {name}"));
             }
-            say("The schema is up to date.");
+            output::say("The schema is up to date.");
         }
         Command::Keys(command) => keys(command, &App::new(config, Clock::System)?).await?,
-        Command::Admin(command) => admin::run(command, &App::new(config, Clock::System)?).await?,
+        Command::Admin(command) => {
+            cli::admin::run(command, &App::new(config, Clock::System)?, arguments.operator.as_deref()).await?;
+        }
     }
     Ok(())
 }
 
-async fn run(config: Config) -> anyhow::Result<()> {
+async fn run(config: Config, warnings: &[String]) -> anyhow::Result<()> {
     telemetry::start_log(&config.log)?;
+    for warning in warnings {
+        tracing::warn!(warning, "The configuration has a problem");
+    }
     let mut terminate = signal(SignalKind::terminate())?;
     let server = Server::start(config, Clock::System).await?;
     tracing::info!(address = %server.address, ops_address = %server.ops_address, "Ready");
-    tokio::select! {
-        _ = terminate.recv() => {}
-        result = tokio::signal::ctrl_c() => result?,
-    }
-    tracing::info!("Stopping");
-    server.stop().await;
-    Ok(())
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let told_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    Ok(server.run_until(told_to_stop).await?)
 }
 
-async fn keys(command: &Keys, app: &App) -> anyhow::Result<()> {
+async fn keys(command: &KeysCommand, app: &App) -> anyhow::Result<()> {
     migrations::check(&app.config.database).await?;
     match command {
-        Keys::List => {
+        KeysCommand::List => {
             for (key, state) in rotate_signing_keys::list(app).await? {
                 let state = match state {
-                    State::Pending => "pending",
-                    State::Active => "active",
-                    State::Retiring => "retiring",
-                    State::Retired => "retired",
+                    KeyState::Pending => "pending",
+                    KeyState::Active => "active",
+                    KeyState::Retiring => "retiring",
+                    KeyState::Retired => "retired",
                 };
-                say(&format!("{}  {state:8}  signs from {:.0}", key.kid, key.schedule.active_at));
+                output::say(&format!("{}  {state:8}  signs from {:.0}", key.kid, key.schedule.active_at));
             }
         }
-        Keys::Rotate => {
+        KeysCommand::Rotate => {
             let kid = rotate_signing_keys::rotate(app).await?;
-            say(&format!("Made {kid}. It signs in {} seconds.", app.config.keys.publish_lead.as_secs()));
+            output::say(&format!("Created {kid}. It signs in {} seconds.", app.config.keys.publish_lead.as_secs()));
         }
-        Keys::Retire { kid } => match rotate_signing_keys::retire(app, kid).await? {
-            Ok(()) => say(&format!("Retired {kid}. Nodes refuse what it signed within a second.")),
-            Err(NotRetired::Unknown) => {
+        KeysCommand::Retire { kid } => match rotate_signing_keys::retire(app, kid).await {
+            Ok(()) => output::say(&format!("Retired {kid}. Nodes refuse what it signed within a second.")),
+            Err(RetireKeyError::Unknown) => {
                 anyhow::bail!("there is no key {kid} that is not retired yet; see `serviced keys list`")
             }
-            Err(NotRetired::StillNeeded) => {
+            Err(RetireKeyError::StillNeeded) => {
                 let lead = environment_name("keys.publish_lead_seconds");
                 anyhow::bail!(
                     "{kid} is the only key that can sign: run `{lead}=1 serviced keys rotate` first, then retire it"
                 )
             }
+            Err(error) => return Err(error.into()),
         },
     }
     Ok(())
-}
-
-#[expect(clippy::print_stdout, reason = "what an operator asked for")]
-fn say(text: &str) {
-    println!("{text}");
-}
-
-#[expect(clippy::print_stderr, reason = "what an operator must know")]
-fn say_error(text: &str) {
-    eprintln!("{text}");
 }

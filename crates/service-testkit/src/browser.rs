@@ -14,35 +14,37 @@ use tempfile::TempDir;
 use crate::ports;
 
 /// How long something may take to appear.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// The key of an element in the driver's answers.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+const WAIT_TIMEOUT: Duration = Duration::from_secs(15);
+/// The key of an element in the driver's responses.
+const ELEMENT_KEY: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
 pub const SPACE: &str = " ";
 
-/// How a test wants its browser.
+/// The appearance of a browser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// As wide as a phone.
     pub phone: bool,
     pub dark: bool,
     pub without_scripts: bool,
+    /// The language that it prefers; English if it names none.
+    pub language: Option<&'static str>,
 }
 
-/// One window. It ends when it is dropped.
+/// One window, which closes when it is dropped.
 pub struct Browser {
     client: Client,
     session: String,
     driver: Child,
-    /// Deleted with it.
+    /// Deleted with the browser.
     profile: TempDir,
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Chromium ends with its driver.
+        // Chromium exits with its driver.
         drop(self.driver.kill());
         drop(self.driver.wait());
     }
@@ -73,7 +75,7 @@ impl Browser {
     async fn wait_for_driver(&self, base: &str) -> Result<()> {
         let began = Instant::now();
         while self.client.get(format!("{base}/status")).send().await.is_err() {
-            ensure!(began.elapsed() < PATIENCE, "chromedriver does not answer");
+            ensure!(began.elapsed() < WAIT_TIMEOUT, "chromedriver does not answer");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -98,13 +100,18 @@ impl Browser {
         .into();
         arguments.push(format!("--user-data-dir={profile}"));
         let scripts = if looks.without_scripts { 2 } else { 1 };
+        let language = looks.language.unwrap_or("en");
+        arguments.push(format!("--accept-lang={language}"));
         json!({ "capabilities": { "alwaysMatch": { "browserName": "chrome", "goog:chromeOptions": {
             "args": arguments,
-            "prefs": { "profile.managed_default_content_settings.javascript": scripts },
+            "prefs": {
+                "profile.managed_default_content_settings.javascript": scripts,
+                "intl.accept_languages": language,
+            },
         } } } })
     }
 
-    /// Makes it as wide as wanted, and light or dark.
+    /// Sets the width and the colour scheme.
     pub async fn dress(&self, looks: Looks) -> Result<()> {
         let (width, height) = if looks.phone { (360, 740) } else { (1200, 900) };
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": looks.phone });
@@ -121,10 +128,10 @@ impl Browser {
     async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let request = self.client.request(method.clone(), format!("{}{path}", self.session));
         let request = if method == Method::GET { request } else { request.json(body) };
-        let answer: Value = request.send().await?.json().await?;
-        match answer["value"]["error"].as_str() {
-            Some(error) => bail!("{path}: {error}: {}", answer["value"]["message"].as_str().unwrap_or_default()),
-            None => Ok(answer["value"].clone()),
+        let response: Value = request.send().await?.json().await?;
+        match response["value"]["error"].as_str() {
+            Some(error) => bail!("{path}: {error}: {}", response["value"]["message"].as_str().unwrap_or_default()),
+            None => Ok(response["value"].clone()),
         }
     }
 
@@ -136,14 +143,27 @@ impl Browser {
         Ok(self.call(Method::GET, "/url", &Value::Null).await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// The element that a CSS selector finds, once it is there.
+    /// Returns the address of the page, as soon as it contains `part`.
+    pub async fn wait_for_address(&self, part: &str) -> Result<String> {
+        let began = Instant::now();
+        loop {
+            let address = self.address().await?;
+            if address.contains(part) {
+                return Ok(address);
+            }
+            ensure!(began.elapsed() < WAIT_TIMEOUT, "no {part} in {address}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Returns the element of a CSS selector, as soon as it exists.
     async fn find(&self, selector: &str) -> Result<String> {
         let began = Instant::now();
         loop {
             let wanted = json!({ "using": "css selector", "value": selector });
             match self.call(Method::POST, "/element", &wanted).await {
-                Ok(found) => return Ok(found[ELEMENT].as_str().context("no element")?.to_owned()),
-                Err(error) if began.elapsed() > PATIENCE => {
+                Ok(found) => return Ok(found[ELEMENT_KEY].as_str().context("no element")?.to_owned()),
+                Err(error) if began.elapsed() > WAIT_TIMEOUT => {
                     bail!("{error}, at {}: {}", self.address().await?, self.source().await?)
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -165,7 +185,7 @@ impl Browser {
         self.call(Method::POST, &format!("/element/{element}/value"), &json!({ "text": text })).await.map(drop)
     }
 
-    /// Presses keys, whatever has the focus.
+    /// Sends keys to the focused element.
     pub async fn press(&self, keys: &str) -> Result<()> {
         let each = keys.chars().flat_map(|key| {
             let key = key.to_string();
@@ -175,10 +195,10 @@ impl Browser {
         self.call(Method::POST, "/actions", &actions).await.map(drop)
     }
 
-    /// The text of the element that has the focus, or its name if it has none.
+    /// Returns the text of the focused element, or its name if it has no text.
     pub async fn focused(&self) -> Result<String> {
         let found = self.call(Method::GET, "/element/active", &Value::Null).await?;
-        let element = found[ELEMENT].as_str().context("nothing has the focus")?;
+        let element = found[ELEMENT_KEY].as_str().context("nothing has the focus")?;
         let text = self.call(Method::GET, &format!("/element/{element}/text"), &Value::Null).await?;
         let name = self.call(Method::GET, &format!("/element/{element}/attribute/name"), &Value::Null).await?;
         let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -201,17 +221,17 @@ impl Browser {
         Ok(self.call(Method::GET, "/source", &Value::Null).await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Runs a script of the test's own, outside of the page's policy.
+    /// Runs a script of the test, to which the page's content security policy does not apply.
     pub async fn run(&self, script: &str) -> Result<Value> {
         self.call(Method::POST, "/execute/sync", &json!({ "script": script, "args": [] })).await
     }
 
-    /// The same for one that calls back.
+    /// Runs a script of the test that ends with a callback.
     pub async fn run_to_end(&self, script: &str) -> Result<Value> {
         self.call(Method::POST, "/execute/async", &json!({ "script": script, "args": [] })).await
     }
 
-    /// The whole page as a picture.
+    /// Takes a screenshot of the whole page.
     pub async fn picture(&self) -> Result<Vec<u8>> {
         let size = self.developer("Page.getLayoutMetrics", json!({})).await?;
         let (width, height) = (&size["cssContentSize"]["width"], &size["cssContentSize"]["height"]);

@@ -1,7 +1,7 @@
-//! A TCP proxy that fails on command: in front of a database it is the network that breaks.
+//! A TCP proxy that fails on command. In front of a database it simulates a network failure.
 //!
-//! What it does not forward it keeps, without closing or resetting anything: to both sides that looks like a peer that
-//! has become silent, which is the failure that timeouts are for.
+//! Bytes that it does not forward are held, and no connection is closed or reset. To both sides that looks like a
+//! silent peer, the failure that timeouts are for.
 
 use std::{
     net::SocketAddr,
@@ -23,11 +23,11 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
-    /// Nothing goes through, in either direction.
+    /// Nothing is forwarded in either direction.
     Cut,
 }
 
-/// Forwards to one address, on a thread of its own; ends when dropped.
+/// Forwards to one address on a thread of its own; stops when dropped.
 pub struct FaultProxy {
     pub address: SocketAddr,
     mode: watch::Sender<Mode>,
@@ -35,7 +35,7 @@ pub struct FaultProxy {
     stop: CancellationToken,
 }
 
-/// An answer that is to be held back.
+/// The response that is to be held back.
 #[derive(Default)]
 struct Trap {
     pattern: Mutex<Option<Vec<u8>>>,
@@ -62,17 +62,18 @@ impl FaultProxy {
         Ok(Self { address, mode, trap, stop })
     }
 
-    /// From now on nothing goes through, and nobody is told.
+    /// Stops forwarding, silently.
     pub fn cut(&self) {
         self.mode.send_replace(Mode::Cut);
     }
 
-    /// What was held back goes through, and everything else again.
+    /// Forwards what was held back, and everything else again.
     pub fn mend(&self) {
         self.mode.send_replace(Mode::Pass);
     }
 
-    /// Waits for an answer that holds `pattern`, and keeps it back for ever with all that follows on its connection.
+    /// Waits for a response that contains `pattern`, and holds it back for ever with all that follows on its
+    /// connection.
     pub async fn hold_back(&self, pattern: &[u8]) {
         *self.trap.pattern.lock().unwrap_or_else(PoisonError::into_inner) = Some(pattern.to_vec());
         self.trap.sprung.notified().await;
@@ -86,7 +87,7 @@ impl Drop for FaultProxy {
 }
 
 impl Trap {
-    /// Whether this answer is the one; a trap springs once.
+    /// Whether this is the response to hold back. Matches once.
     fn springs(&self, bytes: &[u8]) -> bool {
         let mut pattern = self.pattern.lock().unwrap_or_else(PoisonError::into_inner);
         let found = pattern.as_ref().is_some_and(|pattern| memmem::find(bytes, pattern).is_some());
@@ -105,7 +106,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver
             let Ok(far) = TcpStream::connect(target).await else { return };
             drop((near.set_nodelay(true), far.set_nodelay(true)));
             let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
-            // When one side is gone the other is let go: what was held back for it is for nobody.
+            // When one side closes, the other is closed too.
             tokio::select! {
                 () = forward(from_near, to_far, mode.clone(), None) => {}
                 () = forward(from_far, to_near, mode, Some(trap)) => {}

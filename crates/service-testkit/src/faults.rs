@@ -1,4 +1,4 @@
-//! Faults that are survived or not, many times over; run by tests a few hundred times and by `cargo xtask faults` more.
+//! Injected faults, many times over; run by tests a few hundred times and by `cargo xtask faults` more often.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -11,11 +11,11 @@ use crate::{
     settings::Settings,
 };
 
-/// What PostgreSQL answers to the statement that moves a grant on. It leaves only after the commit.
-const COMMITTED: &[u8] = b"UPDATE 1\0";
+/// PostgreSQL's response to the statement that rotates a grant. It is sent after the commit.
+const ROTATION_COMMITTED: &[u8] = b"UPDATE 1\0";
 
-/// Kills a node, as often as asked, after a rotation was committed and before anybody was told; the client then asks
-/// the next node with the token it still has.
+/// Kills a node after a rotation was committed and before its response is sent, `loops` times. The client then presents
+/// its token to the next node.
 pub async fn kill_between_commit_and_answer(
     server: &TestServer,
     binary: &Path,
@@ -29,20 +29,20 @@ pub async fn kill_between_commit_and_answer(
     let start = || Process::start(binary, &settings, &server.leaks);
 
     let mut node = start()?;
-    let (otp_id, code) = request_code(&node.door, &server.mailbox, &server.leaks, "ann@acme.test").await?;
-    let mut ann = signed_in(&node.door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?)?;
+    let (otp_id, code) = request_code(&node.http, &server.mailbox, &server.leaks, "ann@acme.test").await?;
+    let mut ann = signed_in(&node.http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?)?;
     for done in 0..loops {
         let before = generations(server, &ann).await?;
         let body = refresh_body(&ann.refresh_token);
-        let door = node.door.clone();
-        let asking = door.post("/oauth/token", &body);
+        let http = node.http.clone();
+        let asking = http.post("/oauth/token", &body);
         let killing = async {
-            proxy.hold_back(COMMITTED).await;
+            proxy.hold_back(ROTATION_COMMITTED).await;
             anyhow::Ok(())
         };
         tokio::pin!(asking, killing);
         tokio::select! {
-            answer = &mut asking => anyhow::bail!("loop {done}: answered before the commit was: {:?}", answer?.status),
+            response = &mut asking => anyhow::bail!("loop {done}: answered before the commit was: {:?}", response?.status),
             held = &mut killing => held?,
         }
         let after = generations(server, &ann).await?;
@@ -51,9 +51,9 @@ pub async fn kill_between_commit_and_answer(
         ensure!(asking.await.is_err(), "loop {done}: a dead node answered");
 
         node = start()?;
-        let answer = node.door.post("/oauth/token", &body).await?;
-        ann = signed_in(&answer).with_context(|| format!("loop {done}: the retry was refused"))?;
-        let whoami = node.door.get("/v1/whoami", Some(&ann.access_token)).await?;
+        let response = node.http.post("/oauth/token", &body).await?;
+        ann = signed_in(&response).with_context(|| format!("loop {done}: the retry was refused"))?;
+        let whoami = node.http.get("/v1/whoami", Some(&ann.access_token)).await?;
         ensure!(whoami.status == 200, "loop {done}: {}", whoami.text);
         progress(done + 1);
     }

@@ -1,7 +1,6 @@
-//! What tests and the development command need around the service: real PostgreSQL clusters, real servers in process
-//! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service itself.
+//! What tests and the development command need around the service: real PostgreSQL clusters, servers in this process
+//! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service.
 
-pub mod answer;
 pub mod browser;
 pub mod fault_proxy;
 pub mod faults;
@@ -12,6 +11,7 @@ pub mod mailbox;
 pub mod ports;
 pub mod postgres;
 pub mod process;
+pub mod response;
 pub mod server;
 pub mod settings;
 pub mod tab;

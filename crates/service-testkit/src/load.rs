@@ -1,7 +1,8 @@
-//! A closed loop of requests over kept-alive connections, cheap enough not to be what is measured.
+//! A closed loop of requests over keep-alive connections, cheap enough not to affect the measurement.
 
 use std::{
     net::SocketAddr,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What a run of the loop saw.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub requests: u64,
@@ -28,15 +29,31 @@ impl Seen {
     }
 }
 
-/// Sends what `request` makes (by connection and number) over `connections` connections for `duration`.
+/// Sends what `request` returns (by connection and number) over `connections` connections for `duration`.
 pub async fn run<F>(address: SocketAddr, connections: u64, duration: Duration, request: F) -> Result<Seen>
 where
     F: Fn(u64, u64) -> Vec<u8> + Send + Sync + Clone + 'static,
 {
+    let conversation = |connection| {
+        let (request, mut number) = (request.clone(), 0);
+        move |_: &str| {
+            number += 1;
+            request(connection, number - 1)
+        }
+    };
+    converse(address, (0..connections).map(conversation).collect(), duration).await
+}
+
+/// Runs each conversation over a connection of its own for `duration`. A conversation builds each request from the
+/// previous response body, which is empty at first.
+pub async fn converse<C>(address: SocketAddr, conversations: Vec<C>, duration: Duration) -> Result<Seen>
+where
+    C: FnMut(&str) -> Vec<u8> + Send + 'static,
+{
     let began = Instant::now();
     let mut loops = JoinSet::new();
-    for number in 0..connections {
-        loops.spawn(one_connection(address, began + duration, number, request.clone()));
+    for conversation in conversations {
+        loops.spawn(one_connection(address, began + duration, conversation));
     }
     let mut seen = Seen::default();
     while let Some(ended) = loops.join_next().await {
@@ -48,25 +65,27 @@ where
     Ok(seen)
 }
 
-async fn one_connection<F>(address: SocketAddr, until: Instant, number: u64, request: F) -> Result<(u64, u64)>
+async fn one_connection<C>(address: SocketAddr, until: Instant, mut next: C) -> Result<(u64, u64)>
 where
-    F: Fn(u64, u64) -> Vec<u8>,
+    C: FnMut(&str) -> Vec<u8>,
 {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let mut buffer = vec![0; 16 * 1024];
-    let (mut requests, mut failures) = (0, 0);
+    let mut buffer = vec![0; 256 * 1024];
+    let (mut requests, mut failures, mut body) = (0, 0, 0..0);
     while Instant::now() < until {
-        stream.write_all(&request(number, requests)).await?;
-        let success = read_answer(&mut stream, &mut buffer).await?;
+        let request = next(std::str::from_utf8(&buffer[body])?);
+        stream.write_all(&request).await?;
+        let success;
+        (success, body) = read_answer(&mut stream, &mut buffer).await?;
         requests += 1;
         failures += u64::from(!success);
     }
     Ok((requests, failures))
 }
 
-/// Reads one answer with a `Content-Length`; whether its status begins with 2.
-async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<bool> {
+/// Reads one response with a `Content-Length`, or a 204. Returns whether its status is 2xx, and where its body is.
+async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool, Range<usize>)> {
     let mut filled = 0;
     loop {
         let read = stream.read(&mut buffer[filled..]).await?;
@@ -78,9 +97,11 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<bool> 
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
         });
-        let whole = head + 4 + length.context("the answer has no length")?;
+        let empty = text.get(9..12) == Some("204");
+        let whole = head + 4 + length.or(empty.then_some(0)).context("the answer has no length")?;
+        ensure!(whole <= buffer.len(), "the answer is too long");
         if filled >= whole {
-            return Ok(text.as_bytes().get(9) == Some(&b'2'));
+            return Ok((text.as_bytes().get(9) == Some(&b'2'), head + 4..whole));
         }
     }
 }

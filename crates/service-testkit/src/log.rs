@@ -1,4 +1,4 @@
-//! Everything that one test logs, kept to be searched.
+//! Captures everything that one test logs.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The log of one test, whole.
+/// The complete log of one test.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Ports that have to be known before anybody listens on them.
+//! Ports that have to be known before a server listens on them.
 
 use std::{
     net::TcpListener,
@@ -7,16 +7,16 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// Below those that the system gives out by itself, so that nobody is given one meanwhile.
-const FIRST: u16 = 20_000;
-const COUNT: u16 = 10_000;
+/// The first of these ports. They are below the ephemeral range, so that the system does not assign one meanwhile.
+const FIRST_PORT: u16 = 20_000;
+const PORT_COUNT: u16 = 10_000;
 
-/// A port of this machine that nobody uses, and that nobody else of this process is told of.
+/// Returns a free port of this machine. A process gets each port once.
 pub fn free() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let own = u16::try_from(std::process::id() % u32::from(COUNT))?;
-    for _ in 0..COUNT {
-        let port = FIRST + (own + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+    let own = u16::try_from(std::process::id() % u32::from(PORT_COUNT))?;
+    for _ in 0..PORT_COUNT {
+        let port = FIRST_PORT + (own + NEXT.fetch_add(1, Ordering::Relaxed)) % PORT_COUNT;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }

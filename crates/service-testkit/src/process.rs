@@ -1,4 +1,4 @@
-//! The real server as a process of its own: what a test needs to kill it, to run three, and to read what it logs.
+//! The real server as a process, for tests that kill it, run several, or read its log.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,14 +13,14 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use service_server::config::environment_name;
 
-use crate::{answer::Door, leaks::Leaks, settings::Settings};
+use crate::{leaks::Leaks, response::TestClient, settings::Settings};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running `serviced`; killed when dropped.
+/// A running `serviced`, which is killed when dropped.
 pub struct Process {
-    pub door: Door,
-    pub ops: Door,
+    pub http: TestClient,
+    pub ops: TestClient,
     child: Child,
     log: Arc<Mutex<Vec<u8>>>,
 }
@@ -28,7 +28,20 @@ pub struct Process {
 impl Process {
     /// Starts `binary run` and waits until it is ready.
     pub fn start(binary: &Path, settings: &Settings, leaks: &Leaks) -> Result<Self> {
-        let mut child = command(binary, settings, "run").stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        Self::wait_until_ready(command(binary, settings, "run"), leaks)
+    }
+
+    /// Starts `binary run` with the limits that `ulimit` sets for these arguments, and waits until it is ready.
+    pub fn start_with_ulimit(ulimit: &str, binary: &Path, settings: &Settings, leaks: &Leaks) -> Result<Self> {
+        let mut limited = Command::new("/bin/sh");
+        let script = format!("ulimit {ulimit} && exec \"$0\" run");
+        limited.args(["-c", &script]).arg(binary);
+        set_environment(&mut limited, settings);
+        Self::wait_until_ready(limited, leaks)
+    }
+
+    fn wait_until_ready(mut command: Command, leaks: &Leaks) -> Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take().context("the server has no standard error")?;
         let log = Arc::<Mutex<Vec<u8>>>::default();
         let (ready, is_ready) = mpsc::channel();
@@ -43,15 +56,15 @@ impl Process {
                 }
             }
         });
-        let Ok((address, ops_address)) = is_ready.recv_timeout(PATIENCE) else {
+        let Ok((address, ops_address)) = is_ready.recv_timeout(START_TIMEOUT) else {
             drop(child.kill());
             bail!(
                 "the server did not start:\n{}",
                 String::from_utf8_lossy(&log.lock().unwrap_or_else(PoisonError::into_inner))
             );
         };
-        let door = |address: &str| Door::new(format!("http://{address}"), leaks.clone());
-        Ok(Self { door: door(&address)?, ops: door(&ops_address)?, child, log })
+        let http = |address: &str| TestClient::new(format!("http://{address}"), leaks.clone());
+        Ok(Self { http: http(&address)?, ops: http(&ops_address)?, child, log })
     }
 
     #[must_use]
@@ -59,21 +72,21 @@ impl Process {
         self.child.id()
     }
 
-    /// Ends it as a crash would.
+    /// Kills it, as a crash would.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Asks it to stop, and returns its exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub fn terminate(&mut self) -> Result<Option<i32>> {
         let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         anyhow::ensure!(asked.success(), "the server could not be asked to stop");
         Ok(self.child.wait()?.code())
     }
 
-    /// Everything it has logged so far.
+    /// Returns its log so far.
     #[must_use]
     pub fn log(&self) -> Vec<u8> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -86,18 +99,23 @@ impl Drop for Process {
     }
 }
 
-/// The command with these settings in its environment and nothing of ours.
+/// Returns the command with these settings as its only environment.
 #[must_use]
 pub fn command(binary: &Path, settings: &Settings, subcommand: &str) -> Command {
     let mut command = Command::new(binary);
-    command.args(subcommand.split(' ')).env_clear();
-    for (key, value) in settings.iter() {
-        command.env(environment_name(key), value);
-    }
+    command.args(subcommand.split(' '));
+    set_environment(&mut command, settings);
     command
 }
 
-/// Where the server says that it listens, in the line that says that it is ready.
+fn set_environment(command: &mut Command, settings: &Settings) {
+    command.env_clear();
+    for (key, value) in settings.iter() {
+        command.env(environment_name(key), value);
+    }
+}
+
+/// Parses the addresses in the log line that reports readiness.
 fn addresses(line: &str) -> Option<(String, String)> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event["message"] != "Ready" {

@@ -1,7 +1,7 @@
-//! A service of its own for each test: own database, own mailbox, own clock, own log; and every test is a leak test.
+//! A separate service for each test: with its own database, mailbox, clock and log. Every test is also a leak test.
 //!
-//! The server runs in this process, behind real sockets. When the test has passed, every secret that was handed out is
-//! searched for in the log at TRACE, in PostgreSQL's log, in every refusal and in a dump of the tables.
+//! The server runs in this process, behind real sockets. After a test has passed, every secret that was issued is
+//! searched for in the log at TRACE, in PostgreSQL's log, in every error response and in a dump of the tables.
 
 use std::{
     net::SocketAddr,
@@ -18,43 +18,44 @@ use service_api::{
     oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
-use service_rules::space::Place;
+use service_rules::{display_name::DisplayName, space::Space};
 use service_server::{
     app::App,
     clock::Clock,
     config::{Config, Sources},
-    migrations, mint,
-    serve::Server,
+    crypto::random,
+    database::migrations,
+    server::Server,
     store::{
         self,
-        contents::{New, SpaceKey},
+        contents::{NewContent, SpaceOwner},
     },
 };
 
 use crate::{
-    answer::{Answer, Door},
     leaks::Leaks,
     log::Log,
     mailbox::Mailbox,
     postgres::Cluster,
+    response::{TestClient, TestResponse},
     settings::Settings,
 };
 
-/// When tests begin: far from any special date, on a whole second.
-const START: i64 = 1_800_000_000;
+/// The time at which tests begin, in seconds: far from any special date.
+const START_SECONDS: i64 = 1_800_000_000;
 
-/// How a test wants its server.
+/// The setup of a test's server.
 #[derive(Clone, Default)]
 pub struct Setup {
     settings: Settings,
-    /// One that stands still, unless another is given.
+    /// `None`: a clock that stands still.
     clock: Option<Clock>,
 }
 
-/// A server with everything round it.
+/// A server with everything around it.
 pub struct TestServer {
-    pub door: Door,
-    pub ops: Door,
+    pub http: TestClient,
+    pub ops: TestClient,
     pub app: App,
     pub mailbox: Mailbox,
     pub leaks: Leaks,
@@ -64,7 +65,7 @@ pub struct TestServer {
     pub address: SocketAddr,
 }
 
-/// Who signed in, and with what.
+/// A signed-in user with tokens.
 #[derive(Clone)]
 pub struct SignedIn {
     pub access_token: String,
@@ -73,7 +74,7 @@ pub struct SignedIn {
     pub grant_id: GrantId,
 }
 
-/// Runs `test` against a server with the usual settings.
+/// Runs `test` against a server with default settings.
 pub fn with_server(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
     Setup::default().run(test)
 }
@@ -85,7 +86,7 @@ impl Setup {
         self
     }
 
-    /// With the clock of the machine, for tests that also start processes.
+    /// Uses the system's clock, for tests that also start processes.
     #[must_use]
     pub fn on_system_clock(self) -> Self {
         self.on_clock(Clock::System)
@@ -101,17 +102,18 @@ impl Setup {
     pub fn run(self, test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
         let log = Log::default();
         let _logging = tracing::subscriber::set_default(log.subscriber());
-        // One thread runs test and server, so that the log of this test is the log of this thread.
+        // One thread runs test and server, so that the log of this thread is the log of this test.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let cluster = Cluster::shared()?;
             let logged_before = cluster.logged();
             let (server, running) = self.start(cluster).await?;
             test(&server).await?;
-            running.stop().await;
+            // A task that ended while the test ran is a failure.
+            running.run_until(std::future::ready(())).await?;
             server.leaks.assert_clean("log", &log.text());
             server.leaks.assert_clean("PostgreSQL's log", cluster.log_since(logged_before)?.as_bytes());
-            server.leaks.assert_clean("refusals", &server.door.refusals());
+            server.leaks.assert_clean("refusals", &server.http.refusals());
             server.leaks.assert_clean("tables", cluster.dump(&server.database).await?.as_bytes());
             Ok(())
         })
@@ -122,15 +124,15 @@ impl Setup {
         let mailbox = Mailbox::start().await?;
         let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
         settings.extend(&self.settings);
-        let clock = self.clock.map_or_else(|| Timestamp::from_second(START).map(Clock::manual), Ok)?;
+        let clock = self.clock.map_or_else(|| Timestamp::from_second(START_SECONDS).map(Clock::manual), Ok)?;
         let running = Server::start(config(&settings)?, clock).await?;
         let leaks = Leaks::default();
         if let Some(keys) = settings.get("secrets.root_keys") {
             keys.split([',', ':']).filter(|part| part.len() > 8).for_each(|key| leaks.register("root key", key));
         }
         let server = TestServer {
-            door: Door::new(format!("http://{}", running.address), leaks.clone())?,
-            ops: Door::new(format!("http://{}", running.ops_address), leaks.clone())?,
+            http: TestClient::new(format!("http://{}", running.address), leaks.clone())?,
+            ops: TestClient::new(format!("http://{}", running.ops_address), leaks.clone())?,
             app: running.app.clone(),
             address: running.address,
             mailbox,
@@ -143,7 +145,7 @@ impl Setup {
     }
 }
 
-/// A database of its own, cloned from one that was migrated once.
+/// Creates a database as a clone of a migrated template; returns its URL.
 pub async fn fresh_database(cluster: &Cluster) -> Result<String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let template = cluster
@@ -171,37 +173,38 @@ impl TestServer {
         self.app.clock.now()
     }
 
-    /// Turns the clock forward.
+    /// Moves the clock forward.
     pub fn advance(&self, seconds: i64) {
         self.app.clock.advance(SignedDuration::from_secs(seconds));
     }
 
-    /// Asks for a code, and reads it in the mail.
+    /// Requests a code, and reads it in the mail.
     pub async fn request_code(&self, email: &str) -> Result<(String, String)> {
-        request_code(&self.door, &self.mailbox, &self.leaks, email).await
+        request_code(&self.http, &self.mailbox, &self.leaks, email).await
     }
 
-    pub async fn exchange(&self, otp_id: &str, code: &str, scope: &str) -> Result<Answer> {
-        self.door.post("/oauth/token", &otp_exchange(otp_id, code, scope)).await
+    pub async fn exchange(&self, otp_id: &str, code: &str, scope: &str) -> Result<TestResponse> {
+        self.http.post("/oauth/token", &otp_exchange(otp_id, code, scope)).await
     }
 
-    /// Signs somebody in through the front door.
+    /// Signs a user in through the API.
     pub async fn sign_in(&self, email: &str, scope: &str) -> Result<SignedIn> {
         let (otp_id, code) = self.request_code(email).await?;
-        let answer = self.exchange(&otp_id, &code, scope).await?;
-        signed_in(&answer)
+        let response = self.exchange(&otp_id, &code, scope).await?;
+        signed_in(&response)
     }
 
-    /// Presents a refresh token as the command-line client, which is what [`TestServer::sign_in`] signs in as.
-    pub async fn refresh(&self, refresh_token: &str) -> Result<Answer> {
-        self.door.post("/oauth/token", &refresh_body(refresh_token)).await
+    /// Presents a refresh token as the command-line client, the client that [`TestServer::sign_in`] uses.
+    pub async fn refresh(&self, refresh_token: &str) -> Result<TestResponse> {
+        self.http.post("/oauth/token", &refresh_body(refresh_token)).await
     }
 
-    /// Makes a workspace with these members.
+    /// Creates a workspace with these members.
     pub async fn make_workspace(&self, name: &str, members: &[(UserId, Role)]) -> Result<WorkspaceId> {
         let (now, db) = (self.now(), self.app.database.begin().await?);
-        let id: WorkspaceId = mint::id(now)?;
-        store::workspaces::insert(&db, id, name, now).await?;
+        let id: WorkspaceId = random::id(now)?;
+        // Any name, as older rules allowed.
+        store::workspaces::insert(&db, id, &DisplayName::from_stored(name.to_owned()), now).await?;
         for (user_id, role) in members {
             store::memberships::insert(&db, *user_id, id, *role, now).await?;
         }
@@ -209,18 +212,18 @@ impl TestServer {
         Ok(id)
     }
 
-    pub async fn make_project(&self, place: Place, created_by: UserId, name: &str) -> Result<ProjectId> {
+    pub async fn make_project(&self, place: Space, created_by: UserId, name: &str) -> Result<ProjectId> {
         let (now, db) = (self.now(), self.app.database.begin().await?);
-        let (space, id) = (SpaceKey::of(place, created_by), mint::uuid(now)?);
+        let (space, id) = (SpaceOwner::of(place, created_by), random::uuid(now)?);
         let fields = serde_json::Map::from_iter([("name".to_owned(), name.into())]);
         store::contents::enter(&db, &[space]).await?;
-        let new = New { space, kind: Kind::Project, id, fields: &fields, created_by, now };
+        let new = NewContent { space, kind: Kind::Project, id, fields: &fields, created_by, now };
         store::contents::insert(&db, &new).await?;
         db.commit().await?;
         Ok(id.into())
     }
 
-    /// Runs SQL behind the service's back; returns the first column of the first row, as text.
+    /// Runs SQL directly in the database; returns the first column of the first row as text.
     pub async fn sql(&self, statement: &str) -> Result<Option<String>> {
         let (client, connection) =
             tokio_postgres::connect(&self.cluster.url(&self.database), tokio_postgres::NoTls).await?;
@@ -245,23 +248,28 @@ pub fn refresh_body(refresh_token: &str) -> serde_json::Value {
     json!({ "grant_type": REFRESH_GRANT, "refresh_token": refresh_token, "client_id": SERVICE_CLI })
 }
 
-/// Asks any server for a code, and reads it in the mail.
-pub async fn request_code(door: &Door, mailbox: &Mailbox, leaks: &Leaks, email: &str) -> Result<(String, String)> {
-    let answer = door.post("/v1/otp-tokens", &json!({ "email": email })).await?;
-    anyhow::ensure!(answer.status == 201, "no code was sent: {}", answer.text);
-    let code = mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+/// Requests a code from any server, and reads it in the mail.
+pub async fn request_code(
+    http: &TestClient,
+    mailbox: &Mailbox,
+    leaks: &Leaks,
+    email: &str,
+) -> Result<(String, String)> {
+    let response = http.post("/v1/otp-tokens", &json!({ "email": email })).await?;
+    anyhow::ensure!(response.status == 201, "no code was sent: {}", response.text);
+    let code = mailbox.next_code_to(email).await?;
     leaks.register("otp code", &code);
-    Ok((answer.field("otpId").to_owned(), code))
+    Ok((response.field("otpId").to_owned(), code))
 }
 
-/// What a token response says, and for whom.
-pub fn signed_in(answer: &Answer) -> Result<SignedIn> {
-    anyhow::ensure!(answer.status == 200, "no tokens were issued: {}", answer.text);
-    let access_token = answer.field("access_token").to_owned();
+/// Parses a token response.
+pub fn signed_in(response: &TestResponse) -> Result<SignedIn> {
+    anyhow::ensure!(response.status == 200, "no tokens were issued: {}", response.text);
+    let access_token = response.field("access_token").to_owned();
     let payload = access_token.split('.').nth(1).context("the access token is no JWT")?;
     let claims = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload)?;
     let claims: serde_json::Value = serde_json::from_slice(&claims)?;
-    let user_id = claims["sub"].as_str().context("the access token names nobody")?.parse()?;
+    let user_id = claims["sub"].as_str().context("the access token has no sub")?.parse()?;
     let grant_id = claims["grant"].as_str().context("the access token names no grant")?.parse()?;
-    Ok(SignedIn { access_token, refresh_token: answer.field("refresh_token").to_owned(), user_id, grant_id })
+    Ok(SignedIn { access_token, refresh_token: response.field("refresh_token").to_owned(), user_id, grant_id })
 }

@@ -1,4 +1,4 @@
-//! The settings of a server under test: complete, on random ports, with limits out of the way unless a test wants them.
+//! The settings of a server under test: complete, on random ports, with high limits unless a test sets them.
 
 use anyhow::Result;
 use aws_lc_rs::rand;
@@ -6,15 +6,15 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use crate::mailbox::Mailbox;
 
-/// The address servers under test go by. Nothing listens there: whatever they derive from it comes from their settings.
+/// The base URL of servers under test. Nothing listens there.
 pub const BASE_URL: &str = "https://service.test";
 
-/// Settings by name, the last word on each winning.
+/// Settings by name. The last value of a name wins.
 #[derive(Clone, Debug, Default)]
 pub struct Settings(Vec<(String, String)>);
 
 impl Settings {
-    /// What a server needs to run against this database and mailbox.
+    /// Returns the settings that a server needs to run against this database and mailbox.
     pub fn complete(database_url: &str, mailbox: &Mailbox) -> Result<Self> {
         let smtp = mailbox.smtp_address();
         let roomy = "100000+360000000";
@@ -29,13 +29,21 @@ impl Settings {
             ("mail.host", &smtp.ip().to_string()),
             ("mail.port", &smtp.port().to_string()),
             ("mail.tls", "none"),
+            ("limits.otp_sends_per_context", "100000/60"),
+            ("limits.otp_sends_per_device", "100000/60"),
+            ("limits.otp_sends_per_address_and_network", "100000/60"),
+            ("limits.otp_sends_per_address", "100000/60"),
             ("limits.otp_sends_per_network", roomy),
+            ("limits.otp_sends", roomy),
             ("limits.login_options_per_network", roomy),
             ("limits.leak_reports_per_network", roomy),
             ("limits.tokens_per_user", roomy),
             ("limits.browsers_per_network", roomy),
             ("limits.registrations_per_network", roomy),
             ("limits.documents", roomy),
+            ("limits.requests_per_user", roomy),
+            ("limits.writes_per_user", roomy),
+            ("limits.searches_per_user", roomy),
             ("limits.otp_failures_per_network", roomy),
             ("keys.refresh_every_seconds", "0.25"),
         ] {
@@ -44,7 +52,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// A root key for a server that nobody depends on.
+    /// Generates a root key for a temporary server.
     #[expect(clippy::disallowed_methods, reason = "the kit's own randomness, for throwaway servers")]
     pub fn random_root_key() -> Result<String> {
         let mut bytes = [0; 32];

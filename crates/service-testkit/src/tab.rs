@@ -1,11 +1,15 @@
-//! A browser without eyes: one tab, its cookie, and the forms of the page that it shows.
+//! A browser tab without rendering: its cookies, and the forms of the current page.
 //!
-//! It sends what a browser sends and follows nothing by itself, so that a test sees every step.
+//! It sends what a browser sends, and follows no redirect by itself, so that a test sees every step.
 
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use reqwest::{Client, Method, RequestBuilder, StatusCode, header::HeaderMap, redirect::Policy};
+use reqwest::{
+    Client, Method, RequestBuilder, StatusCode,
+    header::{ACCEPT_LANGUAGE, HeaderMap, HeaderValue},
+    redirect::Policy,
+};
 
 use crate::{leaks::Leaks, mailbox::Mailbox, server::TestServer};
 
@@ -14,26 +18,30 @@ pub struct Tab {
     base: String,
     leaks: Leaks,
     cookie: Mutex<Option<String>>,
-    /// What the last page's forms carry.
+    /// The device secret, which outlives the session cookie.
+    device: Mutex<Option<String>>,
+    /// The CSRF token in the forms of the current page.
     csrf: Mutex<String>,
+    /// The checked boxes of the current page, which a browser submits.
+    ticked: Mutex<Vec<String>>,
 }
 
-/// What a request was answered with.
+/// A response to the tab.
 pub struct Shown {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
-    /// Where the browser is sent.
+    /// The redirect target.
     pub location: Option<String>,
 }
 
 impl Shown {
-    /// The path that the browser is sent to.
+    /// Returns the path of the redirect target.
     pub fn next(&self) -> Result<&str> {
         self.location.as_deref().with_context(|| format!("{}: {}", self.status, self.text))
     }
 
-    /// A parameter of the address that the browser is sent to.
+    /// Returns a query parameter of the redirect target.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<String> {
         let location = self.location.as_deref()?;
@@ -44,34 +52,48 @@ impl Shown {
 
 impl Tab {
     pub fn open(server: &TestServer) -> Result<Self> {
-        Self::at(&server.door.url, &server.leaks)
+        Self::at(&server.http.url, &server.leaks)
+    }
+
+    /// A tab whose requests prefer this language.
+    pub fn in_language(server: &TestServer, language: &'static str) -> Result<Self> {
+        let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static(language))]);
+        Self::with_headers(&server.http.url, &server.leaks, headers)
     }
 
     pub fn at(base: &str, leaks: &Leaks) -> Result<Self> {
-        let client = Client::builder().redirect(Policy::none()).no_proxy().build()?;
+        Self::with_headers(base, leaks, HeaderMap::new())
+    }
+
+    fn with_headers(base: &str, leaks: &Leaks, headers: HeaderMap) -> Result<Self> {
+        let client = Client::builder().redirect(Policy::none()).no_proxy().default_headers(headers).build()?;
         let (base, leaks) = (base.to_owned(), leaks.clone());
-        Ok(Self { client, base, leaks, cookie: Mutex::default(), csrf: Mutex::default() })
+        let (cookie, device, csrf) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { client, base, leaks, cookie, device, csrf, ticked: Mutex::default() })
     }
 
     pub async fn get(&self, path: &str) -> Result<Shown> {
         self.send(self.request(Method::GET, path)).await
     }
 
-    /// Sends a form of the page that is shown.
+    /// Submits a form of the current page. A consent includes the checked scopes, unless the test names scopes itself.
     pub async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Result<Shown> {
         let csrf = self.csrf();
         let mut all = vec![("csrf", csrf.as_str())];
         all.extend_from_slice(fields);
+        let ticked = self.ticked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let as_shown = path.starts_with("/consent/") && !fields.iter().any(|(name, _)| name.starts_with("scope."));
+        all.extend(ticked.iter().filter(|_| as_shown).map(|name| (name.as_str(), "true")));
         self.send(self.request(Method::POST, path).header("sec-fetch-site", "same-origin").form(&all)).await
     }
 
-    /// A request with the tab's cookie, for tests that send something unusual.
+    /// Returns a request with the tab's cookies, for tests that send something unusual.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.base));
-        match self.cookie() {
-            Some(cookie) => request.header("cookie", format!("__Host-session={cookie}")),
-            None => request,
-        }
+        let session = self.cookie().map(|cookie| format!("__Host-session={cookie}"));
+        let device = self.device().map(|secret| format!("__Host-device={secret}"));
+        let cookies: Vec<String> = session.into_iter().chain(device).collect();
+        if cookies.is_empty() { request } else { request.header("cookie", cookies.join("; ")) }
     }
 
     pub async fn send(&self, request: RequestBuilder) -> Result<Shown> {
@@ -79,16 +101,28 @@ impl Tab {
         let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await?;
         for cookie in headers.get_all("set-cookie") {
-            let value = cookie.to_str()?.split(';').next().and_then(|pair| pair.strip_prefix("__Host-session="));
-            let value = value.context("a cookie that no page sets")?.to_owned();
-            if !value.is_empty() {
-                self.leaks.register("browser session", &value);
-            }
-            *self.cookie.lock().unwrap_or_else(PoisonError::into_inner) = Some(value).filter(|value| !value.is_empty());
+            let pair = cookie.to_str()?.split(';').next().and_then(|pair| pair.split_once('='));
+            let (name, value) = pair.context("a cookie without a value")?;
+            let (kind, kept) = match name {
+                "__Host-session" => ("browser session", &self.cookie),
+                "__Host-device" => ("device secret", &self.device),
+                _ => anyhow::bail!("a cookie that no page sets"),
+            };
+            self.leaks.register(kind, value);
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(value.to_owned()).filter(|value| !value.is_empty());
         }
         if let Some((_, rest)) = text.split_once("name=\"csrf\" value=\"") {
             let csrf = rest.split('"').next().unwrap_or_default().to_owned();
             *self.csrf.lock().unwrap_or_else(PoisonError::into_inner) = csrf;
+        }
+        let boxes = text.split("type=\"checkbox\" name=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+        let boxes = boxes.filter(|(name, rest)| {
+            name.starts_with("scope.") && rest.split('>').next().is_some_and(|tag| tag.contains(" checked"))
+        });
+        if text.contains("name=\"csrf\"") {
+            *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) =
+                boxes.map(|(name, _)| name.to_owned()).collect();
         }
         let location = headers.get("location").map(|value| value.to_str().map(str::to_owned)).transpose()?;
         if let Some(code) = location.as_ref().and_then(|location| location.split_once("code=svc_ac_")) {
@@ -107,13 +141,23 @@ impl Tab {
         *self.cookie.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }
 
+    /// Returns the device secret that the browser was given.
+    #[must_use]
+    pub fn device(&self) -> Option<String> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_device(&self, secret: Option<String>) {
+        *self.device.lock().unwrap_or_else(PoisonError::into_inner) = secret;
+    }
+
     #[must_use]
     pub fn csrf(&self) -> String {
         self.csrf.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Does what a client asks a person to do: opens its address, signs in, and agrees. What the browser asks the client
-    /// for then, which a fragment is no part of.
+    /// Opens a client's authorization URL, signs in, and consents. Returns the URL that the browser then requests from
+    /// the client, without its fragment.
     pub async fn agree_to(&self, mailbox: &Mailbox, address: &str, email: &str) -> Result<String> {
         let path = address.strip_prefix(&self.base).context("the address is not of this server")?;
         let begun = self.get(path).await?;
@@ -124,12 +168,12 @@ impl Tab {
         Ok(done.next()?.split('#').next().unwrap_or_default().to_owned())
     }
 
-    /// Signs in on the page at `path` (`/sign-in/flow_…`); what follows.
+    /// Signs in on the page at `path` (`/sign-in/flow_…`); returns what follows.
     pub async fn sign_in(&self, mailbox: &Mailbox, path: &str, email: &str) -> Result<Shown> {
         self.get(path).await?;
         let sent = self.submit(path, &[("email", email)]).await?;
         let code_path = sent.next()?.to_owned();
-        let code = mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+        let code = mailbox.next_code_to(email).await?;
         self.leaks.register("otp code", &code);
         self.get(&code_path).await?;
         let entered = self.submit(&code_path, &[("code", &code)]).await?;

@@ -1,23 +1,25 @@
-//! Every page, one after the other, in a real browser: for whoever looks at them or measures them.
+//! Visits every page in a real browser, for screenshots and measurements.
 
 use anyhow::{Context as _, Result};
-use service_api::workspaces::Role;
+use serde_json::json;
+use service_api::{ids::UserId, workspaces::Role};
 use service_server::flows::{
-    clients::{self, Wanted},
-    exchange_code::challenge_of,
+    clients::{self, ClientToRegister},
+    oauth::authorization_code_grant::challenge_of,
 };
 
 use crate::{browser::Browser, server::TestServer};
 
 const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
 
-/// A public client with this redirect URI.
+/// Creates a public client with this redirect URI.
 pub async fn make_client(server: &TestServer, name: &str, redirect_uri: &str) -> Result<String> {
-    let wanted = Wanted { name: name.into(), redirect_uris: vec![redirect_uri.into()], ..Wanted::default() };
+    let wanted =
+        ClientToRegister { name: name.into(), redirect_uris: vec![redirect_uri.into()], ..ClientToRegister::default() };
     Ok(clients::create(&server.app, &wanted).await?.id)
 }
 
-/// Where a client sends people.
+/// Returns the authorization URL of a client.
 #[must_use]
 pub fn authorize_url(server: &TestServer, client_id: &str, redirect_uri: &str, scope: &str) -> String {
     let challenge = challenge_of(VERIFIER);
@@ -30,25 +32,25 @@ pub fn authorize_url(server: &TestServer, client_id: &str, redirect_uri: &str, s
         ("code_challenge", &challenge),
         ("code_challenge_method", "S256"),
     ];
-    let url = reqwest::Url::parse_with_params(&format!("{}/oauth/authorize", server.door.url), pairs);
+    let url = reqwest::Url::parse_with_params(&format!("{}/oauth/authorize", server.http.url), pairs);
     url.map(String::from).unwrap_or_default()
 }
 
-/// The code that an address was sent.
+/// Returns the code that was sent to an address.
 pub async fn code_for(server: &TestServer, email: &str) -> Result<String> {
     let code = server.mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
     server.leaks.register("otp code", &code);
     Ok(code)
 }
 
-/// Goes through every page as this person, who has not been here before, and looks at each.
+/// Visits every page as a new user, and calls `look` at each.
 pub async fn tour(
     server: &TestServer,
     browser: &Browser,
     email: &str,
     mut look: impl AsyncFnMut(&str, &Browser) -> Result<()>,
 ) -> Result<()> {
-    let url = &server.door.url;
+    let url = &server.http.url;
     let known = make_client(server, "Harbour Planner", "https://planner.example/callback").await?;
     let local = make_client(server, "Terminal Notes", "http://127.0.0.1/callback").await?;
     browser.go(&authorize_url(server, "nobody", "https://planner.example/callback", "read")).await?;
@@ -77,21 +79,118 @@ pub async fn tour(
     browser.wait_for("input[name=space]").await?;
     look("consent-unproven", browser).await?;
     let user = server.sql(&format!("select id from users where email = '{email}'")).await?.context("no user")?;
-    let user: service_api::ids::UserId = user.parse::<uuid::Uuid>()?.into();
+    let user: UserId = user.parse::<uuid::Uuid>()?.into();
     for name in ["Harbour works", "Lighthouse restoration"] {
         server.make_workspace(name, &[(user, Role::Owner)]).await?;
     }
     browser.go(&authorize_url(server, &known, "https://planner.example/callback", "projects:read cases:read")).await?;
     browser.wait_for("input[name=space]").await?;
     look("consent", browser).await?;
-    browser.go(&format!("{url}/account")).await?;
-    look("account-new", browser).await?;
+    let command_line = "http://127.0.0.1:7777/callback";
+    browser.go(&authorize_url(server, "service-cli", command_line, "read write")).await?;
+    browser.wait_for("input[name=space]").await?;
+    look("consent-command-line", browser).await?;
+    let body = json!({ "client_name": "Chart Maker", "redirect_uris": ["https://charts.example/callback"] });
+    let stranger = server.http.post("/oauth/register", &body).await?.field("client_id").to_owned();
+    browser.go(&authorize_url(server, &stranger, "https://charts.example/callback", "read audit:read")).await?;
+    browser.wait_for("input[name=space]").await?;
+    look("consent-stranger", browser).await?;
+    account_tour(server, browser, &local, &mut look).await?;
+    invite(server, user, email).await?;
+    workspace_tour(server, browser, &mut look).await
+}
+
+/// Visits the account pages, empty and with content.
+async fn account_tour(
+    server: &TestServer,
+    browser: &Browser,
+    client: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    let url = &server.http.url;
+    for page in ["apps", "tokens"] {
+        browser.go(&format!("{url}/account/{page}")).await?;
+        look(&format!("account-{page}-empty"), browser).await?;
+    }
     browser.type_into("input[name=name]", "Build server").await?;
     browser.click("form[action='/account/tokens'] button.main").await?;
     browser.wait_for("input.secret").await?;
     server.leaks.register("access_token", &browser.attribute("input.secret", "value").await?);
     look("token-created", browser).await?;
-    server.sign_in("someone-else@acme.test", "read").await.map(drop).or_else(|_| anyhow::Ok(()))?;
+    connect(server, browser, client).await?;
     browser.go(&format!("{url}/account")).await?;
-    look("account", browser).await
+    look("account", browser).await?;
+    for page in ["sessions", "apps", "tokens", "workspaces", "activity"] {
+        browser.go(&format!("{url}/account/{page}")).await?;
+        look(&format!("account-{page}"), browser).await?;
+    }
+    Ok(())
+}
+
+/// Visits the workspace pages, with a pending invitation.
+async fn workspace_tour(
+    server: &TestServer,
+    browser: &Browser,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    let url = &server.http.url;
+    browser.go(&format!("{url}/workspaces")).await?;
+    look("workspaces", browser).await?;
+    browser.click("button[formaction$='/block']").await?;
+    browser.wait_for("#blocked").await?;
+    look("workspaces-blocked", browser).await?;
+    browser.click("#blocked ~ ul button").await?;
+    browser.wait_for("#invitations").await?;
+    browser.go(&format!("{url}/account")).await?;
+    look("account-invited", browser).await?;
+    browser.click("form.stack button.main").await?;
+    browser.wait_for("#leave").await?;
+    look("workspace-member", browser).await?;
+    browser.go(&format!("{url}/workspaces")).await?;
+    browser.click("a.button[href^='/workspaces/wsp_']").await?;
+    browser.wait_for("#email").await?;
+    browser.type_into("#email", "guest@harbour.example").await?;
+    browser.click("form.panel button.main").await?;
+    browser.wait_for("form[action$='/revoke']").await?;
+    look("workspace", browser).await
+}
+
+/// Invites the user of the tour to another user's workspace. The other user is also a member of one of the user's own.
+async fn invite(server: &TestServer, user: UserId, email: &str) -> Result<()> {
+    let other = server.sql("select id from users where email = 'someone-else@acme.test'").await?;
+    let other: UserId = match other {
+        Some(id) => id.parse::<uuid::Uuid>()?.into(),
+        None => server.sign_in("someone-else@acme.test", "read").await?.user_id,
+    };
+    let theirs = server.make_workspace("Pilots’ association", &[(other, Role::Owner)]).await?;
+    server.make_workspace("Breakwater", &[(user, Role::Owner), (other, Role::Member)]).await?;
+    let now = server.now();
+    let id = service_server::crypto::random::uuid(now)?;
+    let later = now.checked_add(jiff::SignedDuration::from_hours(7 * 24))?;
+    let sql = format!(
+        "insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at)
+         values ('{}', '{email}', '{id}', 'member', '{}', '{now}', '{later}')",
+        service_api::ids::Id::uuid(theirs),
+        service_api::ids::Id::uuid(other),
+    );
+    server.sql(&sql).await.map(drop)
+}
+
+/// Connects an app whose redirect URI is on this machine: the server itself receives the redirect.
+async fn connect(server: &TestServer, browser: &Browser, client: &str) -> Result<()> {
+    let redirect_uri = format!("{}/callback", server.http.url);
+    browser.go(&authorize_url(server, client, &redirect_uri, "read packs:write")).await?;
+    browser.click("input[name=space]").await?;
+    browser.click("button[value=allow]").await?;
+    let address = reqwest::Url::parse(&browser.wait_for_address("/callback?").await?)?;
+    let code = address.query_pairs().find(|(name, _)| name == "code").map(|(_, value)| value.into_owned());
+    let code = code.with_context(|| format!("no code at {}", address.path()))?;
+    server.leaks.register("authorization code", &code);
+    let body = json!({
+        "grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": VERIFIER,
+        "redirect_uri": redirect_uri,
+    });
+    let response = server.http.post("/oauth/token", &body).await?;
+    anyhow::ensure!(response.status == 200, "{}", response.text);
+    Ok(())
 }

@@ -1,26 +1,21 @@
-//! Recording what happened: a hundred writers at once while somebody seals without a pause, against the same writers
-//! alone.
+//! Audit events: a hundred writers while events are sealed without a pause, against the same writers alone.
 
 use anyhow::{Result, ensure};
 use service_server::{
     app::App,
     clock::Clock,
-    flows::{seal_audit, verify_audit},
+    flows::audit::{sealing, verification},
 };
 use service_testkit::server;
 
-use super::{
-    Bench, Measured,
-    pgbench::{self, fill, statement},
-};
+use super::{Bench, Measured, pgbench};
 use crate::say_error;
 
-const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
 const WRITERS: u64 = 100;
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let script = tempfile::NamedTempFile::new()?;
-    std::fs::write(script.path(), format!("{};\n", event()?))?;
+    std::fs::write(script.path(), format!("{};\n", pgbench::audit_event()?))?;
     let app = App::new(server::config(&bench.settings)?, Clock::System)?;
     let mut measured = Measured { name: "audit_while_sealing", ours: Vec::new(), bare: Vec::new() };
     let (mut seals, mut events) = (0_u64, 0_u64);
@@ -34,7 +29,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
         measured.ours.push(loop {
             tokio::select! {
                 written = &mut writing => break written?,
-                pass = seal_audit::seal(&app) => {
+                pass = sealing::seal(&app) => {
                     let pass = pass?;
                     events += pass.events;
                     seals += u64::from(pass.youngest.is_some());
@@ -42,25 +37,9 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
             }
         });
     }
-    while seal_audit::seal(&app).await?.more {}
-    let problems = verify_audit::verify(&app, None, |_| {}).await?.problems;
+    while sealing::seal(&app).await?.more {}
+    let problems = verification::verify(&app, None, |_| {}).await?.problems;
     ensure!(problems.is_empty(), "the chain is broken: {problems:?}");
     say_error(&format!("{events} events were sealed meanwhile, in {seals} passes; the chain is sound"));
     Ok(measured)
-}
-
-fn event() -> Result<String> {
-    let values = [
-        "gen_random_uuid()",
-        "now()",
-        "'otp.requested'",
-        "null",
-        "null",
-        "null",
-        "null",
-        "'10.0.0.1'",
-        "'req_01h2xcejqtf2nbrexx3vqjhp41'",
-        "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
-    ];
-    Ok(fill(statement(AUDIT_EVENTS, "insert into audit_events")?, &values))
 }

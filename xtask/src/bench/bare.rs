@@ -1,4 +1,4 @@
-//! The bare handler: the same bytes, and nothing of the service.
+//! The bare handler: the same bytes without the service.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::say;
 
-/// Serves a file's bytes at `/v1/whoami`, and says where.
+/// Serves the bytes of a file at `/v1/whoami`, and prints the address.
 pub(super) async fn serve(file: &Path) -> Result<()> {
     let bytes: &'static [u8] = std::fs::read(file)?.leak();
     let handler = get(async move || ([(header::CONTENT_TYPE, "application/json")], bytes));
@@ -24,7 +24,7 @@ pub(super) async fn serve(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A process that does nothing else; ended when dropped.
+/// The process of the bare handler, which is killed when dropped.
 pub(super) struct Bare {
     pub(super) address: SocketAddr,
     child: Child,

@@ -1,12 +1,11 @@
-//! Making a token for automation: `POST /v1/cli/tokens`, each by another user, against `pgbench` running the same
-//! statements.
+//! Creating CLI tokens: `POST /v1/cli/tokens`, each by another user, against `pgbench` with the same statements.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use service_api::{ids::GrantId, oauth::SERVICE_CLI};
 use service_rules::{bearer::Claims, lifetimes};
-use service_server::{app::App, clock::Clock, mint};
+use service_server::{app::App, clock::Clock, crypto::random};
 use service_testkit::{load, server};
 use uuid::Uuid;
 
@@ -21,15 +20,16 @@ const CLI_TOKENS: &str = include_str!("../../../crates/service-server/src/store/
 const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
 const OUTBOX: &str = include_str!("../../../crates/service-server/src/store/outbox.rs");
 const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
-/// The ids of users and of their sessions differ in their last twelve digits. Nobody may have more than 100 tokens.
-const ID: &str = "00000000-0000-7000-9000-";
+/// The prefix of ids of users and of their sessions, which differ in their last twelve digits. A user has at most 100
+/// tokens.
+const ID_PREFIX: &str = "00000000-0000-7000-9000-";
 const MAKERS: u64 = 4_000;
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     seed(bench).await?;
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text()?)?;
-    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
     let requests = Arc::new(requests(bench).await?);
     let mut measured = Measured { name: "cli_token_issuing", ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
@@ -50,32 +50,32 @@ async fn seed(bench: &Bench) -> Result<()> {
         tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
     let seed = format!(
-        "with made as (select number, ('{ID}' || lpad(to_hex(number), 12, '0'))::uuid as id
+        "with made as (select number, ('{ID_PREFIX}' || lpad(to_hex(number), 12, '0'))::uuid as id
                          from generate_series(0, 2 * {MAKERS} - 1) as number),
               people as (insert into users (id, email, created_at)
                          select id, 'maker' || number || '@many.test', now() from made)
          insert into grants (id, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
-                             rotated_at, rotated_from, created_at, created_from, expires_at)
+                             rotated_at, rotated_from, created_at, created_from, expires_at, auth_time)
          select id, id, '{SERVICE_CLI}', 'read write', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
-                now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days' from made;"
+                now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days', now() from made;"
     );
     client.batch_execute(&seed).await.context("the makers could not be made")
 }
 
-/// One request for each of the first half of the makers.
+/// Returns one request for each user of the first half.
 async fn requests(bench: &Bench) -> Result<Vec<Vec<u8>>> {
     let app = App::new(server::config(&bench.settings)?, Clock::System)?;
     app.reload_signing_keys().await?;
     let now = app.clock.now();
     let request = |number: u64| -> Result<Vec<u8>> {
-        let id: Uuid = format!("{ID}{number:012x}").parse()?;
+        let id: Uuid = format!("{ID_PREFIX}{number:012x}").parse()?;
         let claims = Claims {
             iss: app.config.base_url.clone(),
             sub: id.into(),
             aud: app.audience.clone(),
             exp: now.as_second() + lifetimes::ACCESS_TOKEN,
             iat: now.as_second(),
-            jti: mint::id(now)?,
+            jti: random::id(now)?,
             client_id: SERVICE_CLI.into(),
             scope: "read write".into(),
             grant: GrantId::from(id),
@@ -95,14 +95,14 @@ async fn requests(bench: &Bench) -> Result<Vec<Vec<u8>>> {
     (0..MAKERS).map(request).collect()
 }
 
-/// What `flows/cli_tokens.rs` runs, for the second half of the makers.
+/// Returns the statements of `flows/tokens/cli_tokens.rs`, for the second half of the users.
 fn script_text() -> Result<String> {
-    let id = format!("('{ID}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
+    let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let (now, digest) = ("now()", "sha256(random()::text::bytea)");
+    let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id]);
     let statements = [
         fill(statement(USERS, "select disabled_at is null")?, &[&id]),
-        fill(statement(GRANTS, "select from grants where id = $1 and revoked_at")?, &[&id]),
-        fill(statement(GRANTS, "select g.user_id")?, &[&id]),
+        fill(statement(GRANTS, "select expires_at, auth_time from grants")?, &[&id]),
         fill(statement(CLI_TOKENS, "select count(*) as live")?, &[&id, now, "null"]),
         fill(
             statement(RATES, "insert into rates")?,
@@ -122,6 +122,7 @@ fn script_text() -> Result<String> {
                 now,
                 "now() + interval '90 days'",
                 "null",
+                "'grant_01h2xcejqtf2nbrexx3vqjhp41'",
             ],
         ),
         fill(
@@ -134,9 +135,11 @@ fn script_text() -> Result<String> {
                 "'service-cli'",
                 "null",
                 "'clit_0'",
-                "'10.0.0.1'",
+                "'10.0.0.0/24'",
                 "'req_01h2xcejqtf2nbrexx3vqjhp41'",
                 "'{}'::jsonb",
+                "sha256(random()::text::bytea)",
+                "null",
             ],
         ),
         fill(statement(USERS, "select email, disabled_at")?, &[&id]),
@@ -146,5 +149,5 @@ fn script_text() -> Result<String> {
         ),
     ];
     let script = statements.join(";\n");
-    Ok(format!("\\set number random({MAKERS}, 2 * {MAKERS} - 1)\nbegin;\n{script};\ncommit;\n"))
+    Ok(format!("\\set number random({MAKERS}, 2 * {MAKERS} - 1)\n{session};\nbegin;\n{script};\ncommit;\n"))
 }

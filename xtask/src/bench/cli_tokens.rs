@@ -1,11 +1,11 @@
-//! Tokens for automation: one that is remembered against a bare handler, and ones that are not against `pgbench` reading
-//! the same row, with a million tokens in the table.
+//! CLI tokens: a cached one against a bare handler, and uncached ones against `pgbench` reading the same row, with a
+//! million tokens in the table.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use service_api::ids::{CliTokenId, Id as _, UserId};
-use service_server::{digest::sha256, mint};
+use service_server::crypto::{digest::sha256, random};
 use service_testkit::load;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -28,10 +28,10 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     tokio::spawn(connection);
     let tokens = Arc::new(seed(&client, used, all).await?);
     explain(&client, &tokens[0].0).await?;
-    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
-    let answer = bench.server.door.get("/v1/whoami", Some(&tokens[0].1)).await?;
-    ensure!(answer.status == 200, "the token does not work: {}", answer.text);
-    let bare = Bare::start(&answer.text)?;
+    let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
+    let response = bench.server.http.get("/v1/whoami", Some(&tokens[0].1)).await?;
+    ensure!(response.status == 200, "the token does not work: {}", response.text);
+    let bare = Bare::start(&response.text)?;
     let script = tempfile::NamedTempFile::new()?;
     let id = format!("('{}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid", &OWNER[..24]);
     let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&id]);
@@ -45,7 +45,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
         hit.bare.push(whoami::run(bench, bare.address, &request).await?);
         hit.ours.push(whoami::run(bench, ours, &request).await?);
         miss.bare.push(pgbench::run(bench, script.path())?);
-        // Each token once in all rounds: whoever runs out of them begins again, and is remembered.
+        // Each token is used once in all rounds. After the last one the first follows, which is cached.
         let tokens = tokens.clone();
         let connections = usize::try_from(bench.connections)?;
         let next = move |connection: u64, number: u64| {
@@ -69,7 +69,7 @@ fn request_bytes(token: &str) -> Vec<u8> {
     request(token).into_bytes()
 }
 
-/// Tokens that are used, with their secrets, among many that are not.
+/// Creates tokens with their secrets, among many others; returns them.
 async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenId, String)>> {
     let filler = format!(
         "insert into users (id, email, created_at) values ('{OWNER}', 'tokens@many.test', now());
@@ -86,8 +86,8 @@ async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenI
     let mut tokens = Vec::with_capacity(used);
     while tokens.len() < used {
         let made = (0..10_000.min(used - tokens.len())).map(|_| {
-            let id: CliTokenId = mint::id(now)?;
-            Ok((id, mint::cli_token(id)?.expose().to_owned()))
+            let id: CliTokenId = random::id(now)?;
+            Ok((id, random::cli_token(id)?.expose().to_owned()))
         });
         let made = made.collect::<Result<Vec<_>>>()?;
         let ids: Vec<_> = made.iter().map(|(id, _)| id.uuid()).collect();
@@ -103,7 +103,7 @@ async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenI
     Ok(tokens)
 }
 
-/// How the engine finds one token, and lists those of a user with a hundred.
+/// Prints the query plans of reading one token, and of listing the tokens of a user with a hundred.
 async fn explain(client: &Client, id: &CliTokenId) -> Result<()> {
     let user: UserId = Uuid::from_u128(1).into();
     let some = format!(

@@ -1,16 +1,21 @@
-//! `cargo xtask bench`: the service against what lies under it, interleaved in one run, as ratios.
+//! `cargo xtask bench`: compares the service with what it is built on, in alternating rounds, as ratios.
 //!
-//! Everything runs on this machine at once: PostgreSQL, the server as a process of its own, the load. So only ratios
-//! within one run mean anything, and rounds alternate: bare, ours, bare, ours.
+//! PostgreSQL, the server and the load all run on this machine. So only ratios within one run are meaningful, and
+//! rounds alternate: bare, ours, bare, ours.
 
+mod against;
 mod audit;
 mod bare;
 mod cli_token_issuing;
 mod cli_tokens;
+mod engine;
+mod half_sent;
+mod others;
 mod otp_creation;
 mod pgbench;
 mod refresh;
 mod search;
+mod search_quota;
 mod whoami;
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
@@ -23,25 +28,35 @@ use service_testkit::{
 use crate::{build_server, root, say, say_error};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
-    /// One line of JSON for each measurement
+pub(crate) struct BenchOptions {
+    /// Print one line of JSON for each measurement
     #[arg(long)]
     json: bool,
-    /// One short round each: whether it runs, not how fast
+    /// One short round each, to see whether it runs
     #[arg(long)]
     quick: bool,
-    /// Only what is named like this: `whoami`, `otp_creation`, `cli_tokens`, `search`, `audit` or `refresh`
+    /// Only this measurement: `whoami`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`, `audit` or
+    /// `refresh`
     #[arg(long)]
     only: Option<String>,
-    /// Measure the unoptimised build
+    /// Compare with another revision instead: both are built and run in alternating rounds
+    #[arg(long, value_name = "REVISION")]
+    against: Option<String>,
+    /// Rounds of a comparison
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Measure the debug build
     #[arg(long)]
     debug: bool,
-    /// Connections the load is sent over
+    /// Connections of the load
     #[arg(long, default_value_t = 32)]
     connections: u64,
-    /// Serve a file's bytes at /v1/whoami and nothing else: the bare handler
+    /// Serve the bytes of a file at /v1/whoami: the bare handler
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
+    /// Attack an address for this many milliseconds with this many half-sent and silent connections
+    #[arg(long, hide = true, num_args = 4)]
+    dawdle: Option<Vec<String>>,
 }
 
 /// What both sides of a measurement share.
@@ -51,8 +66,9 @@ pub(crate) struct Bench {
     pub(crate) mailbox: Mailbox,
     pub(crate) leaks: Leaks,
     pub(crate) settings: Settings,
+    pub(crate) binary: PathBuf,
     pub(crate) server: Process,
-    /// The same with a line in the log for every request, which somebody has to read.
+    /// A server that logs a line for every request, which is read.
     pub(crate) logging: Process,
     pub(crate) connections: u64,
     pub(crate) round: Duration,
@@ -60,21 +76,28 @@ pub(crate) struct Bench {
     pub(crate) quick: bool,
 }
 
-/// Requests or transactions a second, round by round.
+/// Requests or transactions per second of each round.
 pub(crate) struct Measured {
     pub(crate) name: &'static str,
     pub(crate) ours: Vec<f64>,
     pub(crate) bare: Vec<f64>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &BenchOptions) -> Result<()> {
     if let Some(file) = &options.bare {
         return tokio::runtime::Runtime::new()?.block_on(bare::serve(file));
+    }
+    if let Some(dawdle) = &options.dawdle {
+        return tokio::runtime::Runtime::new()?.block_on(half_sent::dawdle(dawdle));
     }
     if cfg!(debug_assertions) && !options.debug {
         return again_in_release();
     }
-    tokio::runtime::Runtime::new()?.block_on(measure(options))
+    let runtime = tokio::runtime::Runtime::new()?;
+    match &options.against {
+        Some(revision) => runtime.block_on(against::compare(options, revision)),
+        None => runtime.block_on(measure(options)),
+    }
 }
 
 fn again_in_release() -> Result<()> {
@@ -89,7 +112,7 @@ fn again_in_release() -> Result<()> {
     Ok(())
 }
 
-async fn measure(options: &Options) -> Result<()> {
+async fn measure(options: &BenchOptions) -> Result<()> {
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
@@ -110,6 +133,12 @@ async fn measure(options: &Options) -> Result<()> {
     if wanted("search") {
         report(&search::measure(&bench).await?, options.json);
     }
+    if wanted("search_quota") {
+        search_quota::measure(&bench, options.json).await?;
+    }
+    if wanted("half_sent") {
+        half_sent::measure(&bench, options.json).await?;
+    }
     if wanted("audit") {
         report(&audit::measure(&bench).await?, options.json);
     }
@@ -123,12 +152,12 @@ async fn measure(options: &Options) -> Result<()> {
 }
 
 impl Bench {
-    async fn start(options: &Options) -> Result<Self> {
+    async fn start(options: &BenchOptions) -> Result<Self> {
         let binary = build_server(!options.debug)?;
         let cluster = Cluster::start_quiet()?;
         let database = fresh_database(&cluster).await?;
         let mailbox = Mailbox::start().await?;
-        // Mail is sent by another worker; here nothing but the request is to be measured.
+        // Mail is sent by another task. Only the request is measured here.
         mailbox.stall(true);
         let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
         settings.set("http.trusted_proxies", "127.0.0.1/32");
@@ -139,12 +168,25 @@ impl Bench {
         let server = Process::start(&binary, &settings, &leaks)?;
         let (round, rounds) = if options.quick { (Duration::from_millis(500), 1) } else { (Duration::from_secs(4), 5) };
         let (connections, quick) = (options.connections, options.quick);
-        Ok(Self { cluster, database, mailbox, leaks, settings, server, logging, connections, round, rounds, quick })
+        Ok(Self {
+            cluster,
+            database,
+            mailbox,
+            leaks,
+            settings,
+            binary,
+            server,
+            logging,
+            connections,
+            round,
+            rounds,
+            quick,
+        })
     }
 }
 
 impl Bench {
-    /// The engine by itself.
+    /// Returns the database, for measuring it alone.
     fn target(&self) -> pgbench::Target {
         pgbench::Target { url: self.cluster.url(&self.database), round: self.round }
     }

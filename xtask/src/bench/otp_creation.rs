@@ -15,14 +15,14 @@ use super::{
 
 const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
 const RECENT_HITS: &str = include_str!("../../../crates/service-server/src/store/recent_hits.rs");
+const DEVICES: &str = include_str!("../../../crates/service-server/src/store/devices.rs");
 const OTPS: &str = include_str!("../../../crates/service-server/src/store/otps.rs");
 const OUTBOX: &str = include_str!("../../../crates/service-server/src/store/outbox.rs");
-const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text()?)?;
-    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
     let mut measured = Measured { name: "otp_creation", ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
         measured.bare.push(pgbench::run(bench, script.path())?);
@@ -33,7 +33,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Every request has an address and a network of its own, as in life.
+/// Returns a request with an address and a network of its own, as in production.
 fn request() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -47,41 +47,38 @@ fn request() -> Vec<u8> {
     .into_bytes()
 }
 
-/// What `flows/request_otp.rs` runs, with values that pgbench can make: the network's limit, then the transaction.
+/// Returns the statements of `flows/sign_in/request_otp.rs`, with values that pgbench can generate: the device, the
+/// limits of the networks, then the transaction.
 fn script_text() -> Result<String> {
     let now = "now()";
     let address = "('user' || (:who)::bigint || '@bare.test')";
     let key = "sha256(((:who)::bigint)::text::bytea)";
-    let network = fill(statement(RATES, "insert into rates")?, &[key, now, "120.0::float8", "1200.0::float8"]);
-    let statements = [
-        fill(
-            statement(RECENT_HITS, "insert into recent_hits")?,
-            &[key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8"],
-        ),
-        fill(statement(OTPS, "delete from otps where address")?, &[address, "''"]),
+    let named = |name: &str| format!("sha256(('{name}' || (:who)::bigint)::bytea)");
+    let rate = |key: &str| -> Result<String> {
+        Ok(fill(statement(RATES, "insert into rates")?, &[key, now, "0.001::float8", "1200.0::float8"]))
+    };
+    let windows = |key: &str| -> Result<String> {
+        let budget = [key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8"];
+        Ok(fill(statement(RECENT_HITS, "insert into recent_hits")?, &budget))
+    };
+    let device = fill(
+        statement(DEVICES, "select from devices where digest = $1 and address_mac")?,
+        &[key, &format!("array[{key}]"), now],
+    );
+    let before = [device, rate(&named("network"))?, rate(&named("wider"))?].join(";\n");
+    let sealed = format!("{key} || {key} || {key} || {key} || {key} || {key}");
+    let transaction = [
+        windows(&named("context"))?,
+        windows(&named("address and network"))?,
+        windows(&named("address"))?,
+        fill(statement(OTPS, "delete from otps\n           where address")?, &[address, "''", key]),
         fill(
             statement(OTPS, "insert into otps")?,
-            &[address, "''", "gen_random_uuid()", "1::smallint", key, now, "now() + interval '600 s'"],
+            &[address, "''", key, "gen_random_uuid()", "null", "1::smallint", key, now, "now() + interval '600 s'"],
         ),
-        fill(
-            statement(OUTBOX, "insert into outbox")?,
-            &["gen_random_uuid()", &format!("{key} || {key} || {key} || {key} || {key} || {key}"), now, now],
-        ),
-        fill(
-            statement(AUDIT_EVENTS, "insert into audit_events")?,
-            &[
-                "gen_random_uuid()",
-                now,
-                "'otp.requested'",
-                "null",
-                "null",
-                "null",
-                "null",
-                "'10.0.0.1'",
-                "'req_01h2xcejqtf2nbrexx3vqjhp41'",
-                "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
-            ],
-        ),
+        fill(statement(OUTBOX, "insert into outbox")?, &["gen_random_uuid()", &sealed, now, now]),
+        pgbench::audit_event()?,
+        rate("sha256(((:who)::bigint % 16)::text::bytea)")?,
     ];
-    Ok(format!("\\set who random(1, 1000000000000)\n{network};\nbegin;\n{};\ncommit;\n", statements.join(";\n")))
+    Ok(format!("\\set who random(1, 1000000000000)\n{before};\nbegin;\n{};\ncommit;\n", transaction.join(";\n")))
 }

@@ -1,4 +1,4 @@
-//! The engine by itself: `pgbench` running statements of the store.
+//! PostgreSQL alone: `pgbench` runs statements of the store.
 //!
 //! The statements are taken from the store's source, so that both sides run the same text.
 
@@ -8,18 +8,20 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::Bench;
 
-/// Transactions a second of a script, with as many clients as the service has connections.
+const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
+
+/// Returns transactions per second of a script, with as many clients as the service has connections.
 pub(super) fn run(bench: &Bench, script: &Path) -> Result<f64> {
     run_as(&bench.target(), script, bench.connections)
 }
 
-/// Where the engine is, and how long it is to run.
+/// The database to measure, and for how long.
 pub(super) struct Target {
     pub(super) url: String,
     pub(super) round: Duration,
 }
 
-/// The same with so many clients.
+/// Returns transactions per second of a script with this number of clients.
 pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64> {
     let clients = clients.to_string();
     let output = Command::new("pgbench")
@@ -28,23 +30,42 @@ pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64
         .arg(script)
         .arg(&target.url)
         .output()
-        .context("pgbench does not run; it comes with PostgreSQL")?;
+        .context("cannot run pgbench, which is part of PostgreSQL")?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    let line = text.lines().find(|line| line.starts_with("tps")).context("pgbench said no figure")?;
-    line.split_whitespace().nth(2).context("pgbench said no figure")?.parse().context("pgbench said no figure")
+    let line = text.lines().find(|line| line.starts_with("tps")).context("pgbench printed no result")?;
+    line.split_whitespace().nth(2).context("pgbench printed no result")?.parse().context("pgbench printed no result")
 }
 
-/// The raw string literal in `source` that begins like this.
+/// Returns the raw string literal in `source` with this beginning.
 pub(super) fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
     let found = source.split("r\"").skip(1).find(|text| text.starts_with(beginning));
     found.and_then(|text| text.split('"').next()).with_context(|| format!("no statement begins with {beginning}"))
 }
 
-/// Puts values in the place of `$n`, the highest first so that `$1` does not match within `$10`.
+/// Replaces `$n` by values, the highest first so that `$1` does not match within `$10`.
 pub(super) fn fill(statement: &str, values: &[&str]) -> String {
     let numbered = values.iter().enumerate().rev();
     let text =
         numbered.fold(statement.to_owned(), |text, (place, value)| text.replace(&format!("${}", place + 1), value));
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the statement that records the request of a code.
+pub(super) fn audit_event() -> Result<String> {
+    let values = [
+        "gen_random_uuid()",
+        "now()",
+        "'otp.requested'",
+        "null",
+        "null",
+        "null",
+        "null",
+        "'10.0.0.0/24'",
+        "'req_01h2xcejqtf2nbrexx3vqjhp41'",
+        "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
+        "sha256(random()::text::bytea)",
+        "null",
+    ];
+    Ok(fill(statement(AUDIT_EVENTS, "insert into audit_events")?, &values))
 }

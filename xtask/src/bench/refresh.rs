@@ -1,4 +1,4 @@
-//! Refreshing: the refresh grant of `POST /oauth/token` against `pgbench` running the same two statements, in a small
+//! Refreshing: the refresh grant of `POST /oauth/token` against `pgbench` with the same two statements, in a small
 //! table and in a large one.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use service_api::{ids::GrantId, oauth::SERVICE_CLI, token::Refresh};
-use service_server::{refresh_token, vault::Vault};
+use service_server::{crypto::root_keys::RootKeys, tokens::refresh_token};
 use service_testkit::{load, server};
 use uuid::Uuid;
 
@@ -21,8 +21,8 @@ use super::{
 };
 
 const GRANTS: &str = include_str!("../../../crates/service-server/src/store/grants.rs");
-/// The ids of the grants differ in their last twelve digits.
-const ID: &str = "00000000-0000-7000-8000-";
+/// The prefix of ids of grants, which differ in their last twelve digits.
+const ID_PREFIX: &str = "00000000-0000-7000-8000-";
 
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
     let sizes: &[(&'static str, u32)] =
@@ -34,12 +34,12 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
     Ok(measured)
 }
 
-/// One half of the grants is refreshed by the service, the other by pgbench.
+/// Measures one table size. The service refreshes one half of the grants, pgbench the other.
 async fn at_size(bench: &Bench, name: &'static str, grants: u32) -> Result<Measured> {
     seed(bench, grants).await?;
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text(grants)?)?;
-    let ours: SocketAddr = bench.server.door.url.trim_start_matches("http://").parse()?;
+    let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
     let holder = Arc::new(Holder::new(bench, grants / 2)?);
     let mut measured = Measured { name, ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
@@ -59,14 +59,14 @@ async fn seed(bench: &Bench, grants: u32) -> Result<()> {
     tokio::spawn(connection);
     let seed = format!(
         "truncate grants;
-         insert into users (id, email, created_at) values ('{ID}000000000000', 'bench@many.test', now())
+         insert into users (id, email, created_at) values ('{ID_PREFIX}000000000000', 'bench@many.test', now())
              on conflict do nothing;
          insert into grants (id, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
                              rotated_at, rotated_from, created_at, created_from, expires_at)
-         select id, '{ID}000000000000', '{SERVICE_CLI}', 'read', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
+         select id, '{ID_PREFIX}000000000000', '{SERVICE_CLI}', 'read', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
                 now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days'
            from generate_series(0, {grants} - 1) as number,
-                lateral (select ('{ID}' || lpad(to_hex(number), 12, '0'))::uuid as id) as made;
+                lateral (select ('{ID_PREFIX}' || lpad(to_hex(number), 12, '0'))::uuid as id) as made;
          vacuum analyze grants;"
     );
     for statement in seed.split_inclusive(';') {
@@ -75,28 +75,28 @@ async fn seed(bench: &Bench, grants: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whoever holds the tokens of the first half: each knows how far it is.
+/// The holder of the tokens of the first half, with the generation of each.
 struct Holder {
-    vault: Vault,
+    root_keys: RootKeys,
     generations: Vec<AtomicI32>,
     connections: u64,
 }
 
 impl Holder {
     fn new(bench: &Bench, grants: u32) -> Result<Self> {
-        let vault = Vault::new(&server::config(&bench.settings)?.root_keys)?;
+        let root_keys = RootKeys::new(&server::config(&bench.settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
-        Ok(Self { vault, generations, connections: bench.connections })
+        Ok(Self { root_keys, generations, connections: bench.connections })
     }
 
-    /// Each connection has grants of its own, and comes to them in no order.
+    /// Returns the next refresh of a connection. Each connection has grants of its own, and takes them in no order.
     fn request(&self, connection: u64, number: u64) -> Vec<u8> {
         let own = self.generations.len() as u64 / self.connections;
         let place = connection * own + number.wrapping_mul(7_919) % own;
         let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));
         let generation = generation.map_or(0, |generation| generation.fetch_add(1, Ordering::Relaxed));
         let id = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + u128::from(place));
-        let token = refresh_token::derive::<Refresh>(&self.vault, 1, GrantId::from(id), id.as_bytes(), generation);
+        let token = refresh_token::derive::<Refresh>(&self.root_keys, 1, GrantId::from(id), id.as_bytes(), generation);
         let token = token.map(|token| token.expose().to_owned()).unwrap_or_default();
         let body = format!("grant_type=refresh_token&client_id={SERVICE_CLI}&refresh_token={token}");
         format!(
@@ -108,9 +108,9 @@ impl Holder {
     }
 }
 
-/// What `flows/refresh.rs` runs, with values that pgbench can make.
+/// Returns the statements of `flows/oauth/refresh_grant.rs`, with values that pgbench can generate.
 fn script_text(grants: u32) -> Result<String> {
-    let id = format!("('{ID}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
+    let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let find = fill(statement(GRANTS, "select g.user_id")?, &[&id]);
     let advance = fill(
         statement(GRANTS, "update grants set base")?,

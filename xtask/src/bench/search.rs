@@ -1,4 +1,4 @@
-//! Searching packs of one workspace, while others have few and while they have very many.
+//! Search in one workspace, while other workspaces have few packs and while they have very many.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use service_api::{
     oauth::SERVICE_CLI,
 };
 use service_rules::{bearer::Claims, lifetimes};
-use service_server::{app::App, clock::Clock, mint};
+use service_server::{app::App, clock::Clock, crypto::random};
 use service_testkit::server;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -19,10 +19,11 @@ use super::{
 };
 use crate::say_error;
 
-const CONTENTS: &str = include_str!("../../../crates/service-server/src/store/contents.rs");
-/// Ids of workspaces differ in their last twelve digits; packs of one workspace are a hundred.
-const ID: &str = "00000000-0000-7000-a000-";
-const USER: &str = "00000000-0000-7000-a000-ffffffffffff";
+const PACK_SEARCH: &str = include_str!("../../../crates/service-server/src/store/pack_search.rs");
+const MIGRATION: &str = include_str!("../../../crates/service-server/migrations/0012_search.sql");
+/// The prefix of ids of workspaces, which differ in their last twelve digits. A workspace has a hundred packs.
+const ID_PREFIX: &str = "00000000-0000-7000-a000-";
+pub(super) const USER: &str = "00000000-0000-7000-a000-ffffffffffff";
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let sizes = if bench.quick { [10, 20] } else { [100, 10_000] };
@@ -35,7 +36,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     for (place, workspaces) in sizes.into_iter().enumerate() {
         seed(&client, made, workspaces).await?;
         made = workspaces;
-        let times = search(bench, &token, if bench.quick { 20 } else { 1_000 }).await?;
+        let words = ["harbour", "crane berth", "pilots", "tydes"];
+        let times = search(bench, &token, &words, if bench.quick { 20 } else { 1_000 }).await?;
         let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)] * 1_000.0;
         let packs = workspaces * 100;
         say_error(&format!("{packs} packs in {workspaces} workspaces: p50 {:.1} ms, p99 {:.1} ms", at(50), at(99)));
@@ -46,10 +48,12 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     Ok(measured)
 }
 
-async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
+pub(super) async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
     let person = format!(
-        "insert into users (id, email, created_at) values ('{USER}', 'searcher@many.test', now());
-         insert into memberships (user_id, workspace_id, role, created_at) values ('{USER}', '{ID}000000000000', 'member', now());"
+        "insert into users (id, email, created_at) values ('{USER}', 'searcher@many.test', now())
+             on conflict do nothing;
+         insert into memberships (user_id, workspace_id, role, created_at) values ('{USER}', '{ID_PREFIX}000000000000', 'member', now())
+             on conflict do nothing;"
     );
     client.batch_execute(&person).await?;
     let app = App::new(server::config(&bench.settings)?, Clock::System)?;
@@ -61,7 +65,7 @@ async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
         aud: app.audience.clone(),
         exp: now.as_second() + lifetimes::ACCESS_TOKEN,
         iat: now.as_second(),
-        jti: mint::id(now)?,
+        jti: random::id(now)?,
         client_id: SERVICE_CLI.into(),
         scope: "read".into(),
         grant: GrantId::from(user),
@@ -74,40 +78,64 @@ async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
 async fn seed(client: &Client, from: u32, to: u32) -> Result<()> {
     let packs = format!(
         "insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-         select ('{ID}' || lpad(to_hex(w), 12, '0'))::uuid, 'pack', gen_random_uuid(), true,
+         select ('{ID_PREFIX}' || lpad(to_hex(w), 12, '0'))::uuid, 'pack', gen_random_uuid(), true,
                 jsonb_build_object('type', 'context', 'name', 'Harbour ' || w || ' part ' || p,
                     'text', 'Water, ships, cranes, tides and pilots of berth ' || p || '. ' || repeat('All is well here. ', 20)),
                 1, '{USER}', now(), now()
            from generate_series({from}, {to} - 1) w, generate_series(1, 100) p"
     );
+    let index = format!(
+        "insert into pack_search (space_id, pack_id, pack_type, name, words)
+         select space_id, id, 'context', fields->>'name',
+                setweight(to_tsvector('english', fields->>'name'), 'A') || setweight(to_tsvector('english', fields->>'text'), 'B')
+           from contents where space_id >= ('{ID_PREFIX}' || lpad(to_hex({from}), 12, '0'))::uuid and kind = 'pack'
+         on conflict do nothing"
+    );
+    client.batch_execute("drop index pack_search_words; set maintenance_work_mem = '256MB'").await?;
     client.batch_execute(&packs).await.context("the packs could not be made")?;
+    client.batch_execute(&index).await.context("the packs could not be indexed")?;
+    client.batch_execute(index_statement()?).await?;
+    client.batch_execute("vacuum analyze pack_search").await?;
     client.batch_execute("vacuum analyze contents").await.context("not vacuumed")
 }
 
-/// How long each search took, shortest first.
-async fn search(bench: &Bench, token: &str, times: usize) -> Result<Vec<f64>> {
-    let workspace = ids::write("wsp", format!("{ID}000000000000").parse()?);
-    let path = format!("/v1/packs/search?workspaceId={workspace}");
+/// Returns the statement that creates the search index, which is faster than indexing row by row.
+pub(super) fn index_statement() -> Result<&'static str> {
+    let begin = MIGRATION.find("create index pack_search_words").context("the migration makes no such index")?;
+    MIGRATION[begin..].split(';').next().context("a statement without an end")
+}
+
+/// Returns the id of a workspace in the database.
+pub(super) fn space(number: u32) -> String {
+    format!("{ID_PREFIX}{number:012x}")
+}
+
+/// Returns the path of a search in the first workspace.
+pub(super) fn path() -> Result<String> {
+    Ok(format!("/v1/packs/search?workspaceId={}", ids::write("wsp", space(0).parse()?)))
+}
+
+/// Returns the durations of searches in milliseconds, shortest first.
+pub(super) async fn search(bench: &Bench, token: &str, queries: &[&str], times: usize) -> Result<Vec<f64>> {
+    let path = path()?;
     let mut all = Vec::with_capacity(times);
     for number in 0..times {
-        let words = ["harbour", "crane berth", "pilots", "tydes"][number % 4];
+        let words = queries[number % queries.len()];
         let body = serde_json::json!({ "type": "context", "query": words, "limit": 20 });
-        let request = bench.server.door.request(reqwest::Method::POST, &path).bearer_auth(token).json(&body);
+        let request = bench.server.http.request(reqwest::Method::POST, &path).bearer_auth(token).json(&body);
         let began = Instant::now();
-        let answer = bench.server.door.send(request).await?;
+        let response = bench.server.http.send(request).await?;
         all.push(began.elapsed().as_secs_f64());
-        ensure!(answer.status == 200, "{}", answer.text);
+        ensure!(response.status == 200, "{}", response.text);
     }
     all.sort_by(f64::total_cmp);
     Ok(all)
 }
 
 async fn explain(client: &Client) -> Result<()> {
-    let spaces = format!("array['{ID}000000000000'::uuid]");
-    let search = fill(
-        statement(CONTENTS, "select space_id, id, in_workspace, fields, version, created_at, updated_at, score")?,
-        &[&spaces, "'context'", "'harbour'", "0", "20"],
-    );
+    let search =
+        fill(statement(PACK_SEARCH, "select c.space_id, c.id,")?, &["'context'", "'harbour'", "0", "20", "1000000"]);
+    client.batch_execute(&format!("set service.spaces = '{}'", space(0))).await?;
     for row in client.query(&format!("explain (analyze, buffers, costs off) {search}"), &[]).await? {
         say_error(&format!("    {}", row.get::<_, String>(0)));
     }

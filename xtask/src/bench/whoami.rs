@@ -1,11 +1,11 @@
-//! Bearer verification, warm: `GET /v1/whoami` against a bare handler that returns the same bytes.
+//! Verifying a cached access token: `GET /v1/whoami` against a bare handler that returns the same bytes.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use service_testkit::{
-    answer::Door,
     load,
+    response::TestClient,
     server::{otp_exchange, signed_in},
 };
 
@@ -13,11 +13,11 @@ use super::{Bench, Measured, bare::Bare};
 
 pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     let token = sign_in(bench).await?;
-    let answer = bench.server.door.get("/v1/whoami", Some(&token)).await?;
-    ensure!(answer.status == 200, "whoami does not work");
-    let bare = Bare::start(&answer.text)?;
-    let address = |door: &Door| -> Result<SocketAddr> { Ok(door.url.trim_start_matches("http://").parse()?) };
-    let (ours, logging) = (address(&bench.server.door)?, address(&bench.logging.door)?);
+    let response = bench.server.http.get("/v1/whoami", Some(&token)).await?;
+    ensure!(response.status == 200, "whoami does not work");
+    let bare = Bare::start(&response.text)?;
+    let address = |http: &TestClient| -> Result<SocketAddr> { Ok(http.url.trim_start_matches("http://").parse()?) };
+    let (ours, logging) = (address(&bench.server.http)?, address(&bench.logging.http)?);
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
 
     let mut plain = Measured { name: "whoami", ours: Vec::new(), bare: Vec::new() };
@@ -41,10 +41,10 @@ pub(super) async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Re
 
 async fn sign_in(bench: &Bench) -> Result<String> {
     bench.mailbox.stall(false);
-    let door = &bench.server.door;
+    let http = &bench.server.http;
     let (otp_id, code) =
-        service_testkit::server::request_code(door, &bench.mailbox, &bench.leaks, "bench@acme.test").await?;
+        service_testkit::server::request_code(http, &bench.mailbox, &bench.leaks, "bench@acme.test").await?;
     bench.mailbox.stall(true);
-    let answer = door.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?;
-    Ok(signed_in(&answer).context("cannot sign in")?.access_token)
+    let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?;
+    Ok(signed_in(&response).context("cannot sign in")?.access_token)
 }

@@ -1,20 +1,41 @@
-//! Every endpoint, with what it takes to call it.
+//! Every endpoint, declared once.
 //!
-//! The router, the client and the access tests all read this table.
+//! An [`Operation`] is an endpoint for programs: its row, what the `OpenAPI` document says about it, and the types of its
+//! request and response. The server's router accepts only a handler of these types, the client sends and reads only these
+//! types, and the document takes its schemas from them. A page for users is a plain [`Endpoint`].
+//!
+//! [`ALL`] and [`OPERATIONS`] are the rows without their types.
 
 mod contents;
+mod discovery;
+mod operation;
 mod pages;
+mod sessions;
+mod sign_in;
+mod tokens;
+mod workspaces;
 
-pub use self::{contents::*, pages::*};
-use crate::scope::{Action, Resource, Scope};
+pub use self::{
+    contents::*,
+    discovery::*,
+    operation::{Header, Operation, OperationRow},
+    pages::*,
+    sessions::*,
+    sign_in::*,
+    tokens::*,
+    workspaces::*,
+};
+use crate::{contents::Kind, scope::Scope};
 
-#[derive(Debug)]
+/// The row of an endpoint: where it is, who may call it, and what it accepts.
+#[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     pub method: Method,
+    /// The path, with a name in braces for each segment that varies.
     pub path: &'static str,
     pub access: Access,
     pub body: Body,
-    /// The query parameters it knows; any other is refused, so that a misspelt one is noticed.
+    /// The query parameters that are accepted. A request with any other is rejected, so that a misspelt name is noticed.
     pub query: &'static [&'static str],
 }
 
@@ -41,221 +62,98 @@ impl Method {
 /// Who may call an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Called to obtain a token, or meant for everybody: no token is asked for.
+    /// Any caller; no token is needed.
     Public,
-    /// A client that proves itself with a secret.
+    /// A client that authenticates with its secret or a signed assertion.
     Client,
-    /// A bearer token that carries this scope.
+    /// A bearer token with this scope.
     Bearer(Scope),
-    /// The same; in a workspace, only of an owner.
+    /// Any valid bearer token, whatever its scopes.
+    AnyToken,
+    /// A bearer token with this scope. In a workspace its user must be an owner.
     Owner(Scope),
-    /// A bearer token with this scope of somebody who signed in: a token for automation does not do.
+    /// A user session of a first-party client with this scope. A CLI token is rejected.
     SignedIn(Scope),
-    /// A person's browser, by its cookie: a page.
+    /// A user session with this scope whose user signed in within the last 15 minutes.
+    RecentSignIn(Scope),
+    /// A user session with this scope. A request that makes a user an owner also needs a sign-in within the last 15 minutes.
+    RecentSignInForOwners(Scope),
+    /// A browser, identified by its cookie: the endpoint is a page.
     Browser,
-    /// An access token of the MCP pair that is refreshed, or of its user in one of our own clients.
+    /// The access token of the MCP token pair that is refreshed, or one of its user in a first-party client.
     McpPair,
 }
 
-/// Which bodies an endpoint reads.
+/// The media types that an endpoint accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
+    /// No body is read.
     None,
+    /// `application/json`
     Json,
-    /// Also as a form, which is what stock OAuth clients send.
+    /// `application/json` or `application/x-www-form-urlencoded`, which is what OAuth clients send.
     JsonOrForm,
-    /// What a page of ours sends.
+    /// `application/x-www-form-urlencoded`, sent by a page of the service.
     Form,
 }
 
-pub const LOGIN_OPTIONS: Endpoint = public(Method::Post, "/v1/login-options", Body::Json);
-pub const OTP_TOKENS: Endpoint = public(Method::Post, "/v1/otp-tokens", Body::Json);
-pub const TOKEN: Endpoint = public(Method::Post, "/oauth/token", Body::JsonOrForm);
-pub const REVOKE: Endpoint = public(Method::Post, "/oauth/revoke", Body::JsonOrForm);
-pub const INTROSPECT: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/oauth/introspect",
-    access: Access::Client,
-    body: Body::JsonOrForm,
-    query: &[],
-};
-pub const TOKEN_LEAKS: Endpoint = public(Method::Post, "/v1/token-leaks", Body::Json);
-pub const JWKS: Endpoint = public(Method::Get, "/.well-known/jwks.json", Body::None);
-pub const WHOAMI: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/v1/whoami",
-    access: Access::Bearer(Scope::any(Action::Read)),
-    body: Body::None,
-    query: &["workspaceId"],
+/// The seven operations of one kind of content.
+#[must_use]
+pub const fn contents(kind: Kind) -> &'static ContentOperations {
+    kind.operations()
+}
+
+const BEFORE_CONTENTS: [&[&OperationRow]; 3] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS];
+const AFTER_CONTENTS: [&[&OperationRow]; 3] = [contents::ROWS, sessions::ROWS, tokens::ROWS];
+
+const OPERATION_COUNT: usize =
+    count(&BEFORE_CONTENTS) + ContentOperations::COUNT * Kind::ALL.len() + count(&AFTER_CONTENTS);
+
+/// Every operation without its types, in the order of the manual.
+pub const OPERATIONS: &[&OperationRow] = &{
+    let mut all = [sign_in::ROWS[0]; OPERATION_COUNT];
+    let mut next = append(&mut all, 0, BEFORE_CONTENTS.as_slice());
+    let mut kind = 0;
+    while kind < Kind::ALL.len() {
+        next = append(&mut all, next, &[&contents(Kind::ALL[kind]).rows()]);
+        kind += 1;
+    }
+    append(&mut all, next, AFTER_CONTENTS.as_slice());
+    all
 };
 
-pub const LIST_AUDIT_EVENTS: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/v1/audit-events",
-    access: Access::Owner(Scope::of(Action::Read, Resource::Audit)),
-    body: Body::None,
-    query: &["workspaceId", "event", "userId", "since", "until", "limit", "cursor"],
+/// Every endpoint: operations and pages.
+pub const ALL: &[&Endpoint] = &{
+    let mut all = [pages::ROWS[0]; OPERATION_COUNT + pages::ROWS.len()];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] =
+            if index < OPERATION_COUNT { &OPERATIONS[index].endpoint } else { pages::ROWS[index - OPERATION_COUNT] };
+        index += 1;
+    }
+    all
 };
 
-pub const LIST_SESSIONS: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/v1/sessions",
-    access: Access::SignedIn(Scope::of(Action::Read, Resource::Sessions)),
-    body: Body::None,
-    query: &["limit", "cursor"],
-};
-pub const END_SESSION: Endpoint = Endpoint {
-    method: Method::Delete,
-    path: "/v1/sessions/{sessionId}",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Sessions)),
-    body: Body::None,
-    query: &[],
-};
-pub const END_OTHER_SESSIONS: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/v1/sessions/revoke-others",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Sessions)),
-    body: Body::None,
-    query: &[],
-};
+const fn count(groups: &[&[&OperationRow]]) -> usize {
+    let (mut sum, mut index) = (0, 0);
+    while index < groups.len() {
+        sum += groups[index].len();
+        index += 1;
+    }
+    sum
+}
 
-pub const CREATE_CLI_TOKEN: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/v1/cli/tokens",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
-    body: Body::Json,
-    query: &[],
-};
-pub const LIST_CLI_TOKENS: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/v1/cli/tokens",
-    access: Access::SignedIn(Scope::of(Action::Read, Resource::Tokens)),
-    body: Body::None,
-    query: &["status", "limit", "cursor"],
-};
-/// A token needs no scope to end itself.
-pub const REVOKE_CLI_TOKEN: Endpoint = Endpoint {
-    method: Method::Delete,
-    path: "/v1/cli/tokens/{tokenId}",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
-    body: Body::None,
-    query: &[],
-};
-pub const ROTATE_CLI_TOKEN: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/v1/cli/tokens/{tokenId}/rotate",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
-    body: Body::Json,
-    query: &[],
-};
-
-pub const CREATE_MCP_TOKENS: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/v1/mcp/tokens",
-    access: Access::SignedIn(Scope::of(Action::Write, Resource::Tokens)),
-    body: Body::Json,
-    query: &[],
-};
-pub const REFRESH_MCP_TOKENS: Endpoint = Endpoint {
-    method: Method::Post,
-    path: "/v1/mcp/tokens/refresh",
-    access: Access::McpPair,
-    body: Body::Json,
-    query: &[],
-};
-
-pub const REGISTER: Endpoint = public(Method::Post, "/oauth/register", Body::Json);
-pub const SERVER_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-authorization-server", Body::None);
-pub const RESOURCE_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource", Body::None);
-pub const API_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/v1", Body::None);
-pub const MCP_METADATA: Endpoint = public(Method::Get, "/.well-known/oauth-protected-resource/mcp", Body::None);
-
-pub const OPENAPI: Endpoint = public(Method::Get, "/openapi.json", Body::None);
-
-pub const ALL: &[&Endpoint] = &[
-    &LOGIN_OPTIONS,
-    &OTP_TOKENS,
-    &TOKEN,
-    &REVOKE,
-    &INTROSPECT,
-    &JWKS,
-    &WHOAMI,
-    &LIST_PROJECTS,
-    &CREATE_PROJECT,
-    &READ_PROJECT,
-    &UPDATE_PROJECT,
-    &DELETE_PROJECT,
-    &LIST_PACKS,
-    &CREATE_PACK,
-    &READ_PACK,
-    &UPDATE_PACK,
-    &DELETE_PACK,
-    &LIST_PLAYBOOKS,
-    &CREATE_PLAYBOOK,
-    &READ_PLAYBOOK,
-    &UPDATE_PLAYBOOK,
-    &DELETE_PLAYBOOK,
-    &LIST_CASES,
-    &CREATE_CASE,
-    &READ_CASE,
-    &UPDATE_CASE,
-    &DELETE_CASE,
-    &LIST_RECORDS,
-    &CREATE_RECORD,
-    &READ_RECORD,
-    &UPDATE_RECORD,
-    &DELETE_RECORD,
-    &SEARCH_PACKS,
-    &LIST_WORKSPACES,
-    &CREATE_WORKSPACE,
-    &READ_WORKSPACE,
-    &RENAME_WORKSPACE,
-    &DELETE_WORKSPACE,
-    &LIST_MEMBERS,
-    &CHANGE_ROLE,
-    &REMOVE_MEMBER,
-    &LIST_INVITATIONS,
-    &INVITE,
-    &REVOKE_INVITATION,
-    &LIST_AUDIT_EVENTS,
-    &LIST_SESSIONS,
-    &END_SESSION,
-    &END_OTHER_SESSIONS,
-    &CREATE_CLI_TOKEN,
-    &LIST_CLI_TOKENS,
-    &REVOKE_CLI_TOKEN,
-    &ROTATE_CLI_TOKEN,
-    &CREATE_MCP_TOKENS,
-    &REFRESH_MCP_TOKENS,
-    &TOKEN_LEAKS,
-    &REGISTER,
-    &SERVER_METADATA,
-    &RESOURCE_METADATA,
-    &API_METADATA,
-    &MCP_METADATA,
-    &OPENAPI,
-    &AUTHORIZE,
-    &AUTHORIZE_BY_FORM,
-    &HOME,
-    &STYLESHEET,
-    &MANUAL_STYLESHEET,
-    &MANUAL,
-    &SIGN_IN,
-    &SHOW_SIGN_IN,
-    &SEND_CODE,
-    &SHOW_CODE,
-    &ENTER_CODE,
-    &RESEND_CODE,
-    &SHOW_CONSENT,
-    &DECIDE,
-    &SWITCH_ACCOUNT,
-    &ACCOUNT,
-    &ACCOUNT_END_SESSION,
-    &ACCOUNT_CREATE_TOKEN,
-    &ACCOUNT_REVOKE_TOKEN,
-    &SIGN_OUT,
-];
-
-const fn public(method: Method, path: &'static str, body: Body) -> Endpoint {
-    Endpoint { method, path, access: Access::Public, body, query: &[] }
+/// Writes the rows of `groups` into `all` from `next` on, and returns the place after the last one.
+const fn append(all: &mut [&'static OperationRow], mut next: usize, groups: &[&[&'static OperationRow]]) -> usize {
+    let mut group = 0;
+    while group < groups.len() {
+        let mut index = 0;
+        while index < groups[group].len() {
+            all[next] = groups[group][index];
+            next += 1;
+            index += 1;
+        }
+        group += 1;
+    }
+    next
 }

@@ -1,4 +1,4 @@
-//! The pages that people see.
+//! The pages that users see in a browser.
 
 use super::{Access, Body, Endpoint, Method};
 
@@ -18,10 +18,85 @@ pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
 pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
 pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
 pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
+pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor"]);
+pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor"]);
+pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor"]);
+pub const ACCOUNT_WORKSPACES: Endpoint = page(Method::Get, "/account/workspaces");
+pub const ACCOUNT_ACTIVITY: Endpoint = list("/account/activity", &["cursor"]);
+pub const ACCOUNT_END_ALL_SESSIONS: Endpoint = page(Method::Post, "/account/sessions/end-all");
+pub const ACCOUNT_REMOVE_APP: Endpoint = page(Method::Post, "/account/apps/{consentId}/remove");
 pub const ACCOUNT_END_SESSION: Endpoint = page(Method::Post, "/account/sessions/{sessionId}/end");
 pub const ACCOUNT_CREATE_TOKEN: Endpoint = page(Method::Post, "/account/tokens");
 pub const ACCOUNT_REVOKE_TOKEN: Endpoint = page(Method::Post, "/account/tokens/{tokenId}/revoke");
+pub const ACCOUNT_REVOKE_SUSPECTED_TOKENS: Endpoint = page(Method::Post, "/account/suspected-tokens/revoke");
+pub const WORKSPACES_PAGE: Endpoint = page(Method::Get, "/workspaces");
+pub const WORKSPACES_CREATE: Endpoint = page(Method::Post, "/workspaces");
+pub const WORKSPACE_PAGE: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/workspaces/{workspaceId}",
+    access: Access::Browser,
+    body: Body::None,
+    query: &["cursor"],
+};
+pub const WORKSPACE_CHANGE_ROLE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/role");
+pub const WORKSPACE_REMOVE_MEMBER: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/remove");
+pub const WORKSPACE_INVITE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/invitations");
+pub const WORKSPACE_REVOKE_INVITATION: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/invitations/{invitationId}/revoke");
+pub const WORKSPACE_LEAVE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/leave");
+pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/unblock");
+pub const INVITATION_ACCEPT: Endpoint = page(Method::Post, "/invitations/{invitationId}/accept");
+pub const INVITATION_DECLINE: Endpoint = page(Method::Post, "/invitations/{invitationId}/decline");
+pub const INVITATION_BLOCK: Endpoint = page(Method::Post, "/invitations/{invitationId}/block");
 pub const SIGN_OUT: Endpoint = page(Method::Post, "/sign-out");
+
+pub(super) const ROWS: &[&Endpoint] = &[
+    &AUTHORIZE,
+    &AUTHORIZE_BY_FORM,
+    &HOME,
+    &STYLESHEET,
+    &MANUAL_STYLESHEET,
+    &MANUAL,
+    &SIGN_IN,
+    &SHOW_SIGN_IN,
+    &SEND_CODE,
+    &SHOW_CODE,
+    &ENTER_CODE,
+    &RESEND_CODE,
+    &SHOW_CONSENT,
+    &DECIDE,
+    &SWITCH_ACCOUNT,
+    &ACCOUNT,
+    &ACCOUNT_SESSIONS,
+    &ACCOUNT_APPS,
+    &ACCOUNT_TOKENS,
+    &ACCOUNT_WORKSPACES,
+    &ACCOUNT_ACTIVITY,
+    &ACCOUNT_END_ALL_SESSIONS,
+    &ACCOUNT_REMOVE_APP,
+    &ACCOUNT_END_SESSION,
+    &ACCOUNT_CREATE_TOKEN,
+    &ACCOUNT_REVOKE_TOKEN,
+    &ACCOUNT_REVOKE_SUSPECTED_TOKENS,
+    &WORKSPACES_PAGE,
+    &WORKSPACES_CREATE,
+    &WORKSPACE_PAGE,
+    &WORKSPACE_CHANGE_ROLE,
+    &WORKSPACE_REMOVE_MEMBER,
+    &WORKSPACE_INVITE,
+    &WORKSPACE_REVOKE_INVITATION,
+    &WORKSPACE_LEAVE,
+    &WORKSPACE_UNBLOCK,
+    &INVITATION_ACCEPT,
+    &INVITATION_DECLINE,
+    &INVITATION_BLOCK,
+    &SIGN_OUT,
+];
+
+/// A page with a list. The query says which part of it is shown.
+const fn list(path: &'static str, query: &'static [&'static str]) -> Endpoint {
+    Endpoint { method: Method::Get, path, access: Access::Browser, body: Body::None, query }
+}
 
 const fn page(method: Method, path: &'static str) -> Endpoint {
     let body = if matches!(method, Method::Get) { Body::None } else { Body::Form };

@@ -1,53 +1,54 @@
-//! The description for programs: `OpenAPI` 3.1.
+//! The `OpenAPI` 3.1 document.
 
 use serde_json::{Map, Value, json};
 
 use super::{
     group::Group,
-    operations::{Header, Operation, all},
     schemas::{self, Schemas, Shape},
     words::{everywhere, name_of, needs, reason, spoken},
 };
 use crate::{
-    endpoints::{Access, Body, Method},
+    contents::Kind,
+    endpoints::{Access, Body, Header, Method, OPERATIONS, OperationRow},
     errors::{ErrorBody, ErrorCode},
     ids,
     scope::{Scope, Scopes},
+    sessions::MadeTreatment,
     workspaces,
 };
 
-/// A request with which an operation succeeds, and how it answers; a test sends every one of them.
+/// One successful request and its response for each operation. A test sends them all.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// Examples by the names of their operations: `path`, `query`, `body` and `answer`, each if there is one.
+/// One example for each operation, by its id. The members `path`, `query`, `body` and `answer` are present if they apply.
 #[must_use]
 pub fn examples() -> Map<String, Value> {
     serde_json::from_str(EXAMPLES).unwrap_or_default()
 }
 
-/// The whole document, for a service at this address.
+/// The document for a service at this base URL.
 #[must_use]
 pub fn document(base_url: &str) -> Value {
-    let (mut taken, mut answered) = (Schemas::taken(), Schemas::answered());
-    let error = answered.of(Shape::Of(schemars::SchemaGenerator::subschema_for::<ErrorBody>));
+    let (mut request_schemas, mut response_schemas) = (Schemas::of_requests(), Schemas::of_responses());
+    let error = response_schemas.of(Shape::Of(schemars::SchemaGenerator::subschema_for::<ErrorBody>));
     let examples = examples();
     let mut paths = Map::new();
-    for operation in all() {
-        let example = examples.get(&operation.id).cloned().unwrap_or_default();
-        let described = describe(&operation, &example, (&mut taken, &mut answered), &error);
+    for operation in OPERATIONS {
+        let example = examples.get(operation.id).cloned().unwrap_or_default();
+        let described = describe(operation, &example, (&mut request_schemas, &mut response_schemas), &error);
         let path = paths.entry(operation.endpoint.path).or_insert_with(|| json!({}));
         path[operation.endpoint.method.as_str().to_lowercase()] = described;
     }
     let mut components = schemas::contents(&mut schemars::SchemaGenerator::default());
-    components.extend(taken.components());
-    components.extend(answered.components());
+    components.extend(request_schemas.components());
+    components.extend(response_schemas.components());
     let scopes: Map<_, _> = Scopes::ALL.words().map(|word| (word.to_owned(), json!(spoken(word)))).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Service",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "Access and authentication of a work platform, and what is worked on",
+            "summary": "Access, authentication and content of a work platform",
             "description": everywhere(base_url),
         },
         "servers": [{ "url": base_url }],
@@ -65,17 +66,17 @@ pub fn document(base_url: &str) -> Value {
                         "scopes": scopes,
                     } },
                 },
-                "bearer": { "type": "http", "scheme": "bearer", "description": "An access token, or a token for automation" },
-                "client": { "type": "http", "scheme": "basic", "description": "A client's id and secret" },
+                "bearer": { "type": "http", "scheme": "bearer", "description": "An access token or a CLI token" },
+                "client": { "type": "http", "scheme": "basic", "description": "The ID and secret of a client" },
             },
         },
     })
 }
 
 fn describe(
-    operation: &Operation,
+    operation: &OperationRow,
     example: &Value,
-    (taken, answered): (&mut Schemas, &mut Schemas),
+    (request_schemas, response_schemas): (&mut Schemas, &mut Schemas),
     error: &Value,
 ) -> Value {
     let endpoint = operation.endpoint;
@@ -86,10 +87,10 @@ fn describe(
         "description": needs(endpoint.access),
         "parameters": parameters(operation, example),
         "security": security(endpoint.access),
-        "responses": responses(operation, example, answered, error),
+        "responses": responses(operation, example, response_schemas, error),
     });
     if let Some(shape) = operation.request {
-        let mut content = json!({ "schema": taken.of(shape) });
+        let mut content = json!({ "schema": request_schemas.of(shape) });
         if let Some(body) = example.get("body") {
             content["example"] = body.clone();
         }
@@ -102,11 +103,11 @@ fn describe(
     described
 }
 
-fn parameters(operation: &Operation, example: &Value) -> Vec<Value> {
+fn parameters(operation: &OperationRow, example: &Value) -> Vec<Value> {
     let endpoint = operation.endpoint;
     let in_path = endpoint.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let path = in_path.map(|name| {
-        let kind = kind_of(name, endpoint.path);
+        let kind = kind_of(name);
         json!({
             "name": name, "in": "path", "required": true,
             "schema": { "type": "string", "pattern": ids::pattern(kind) },
@@ -123,30 +124,25 @@ fn parameters(operation: &Operation, example: &Value) -> Vec<Value> {
     let headers = operation.headers.iter().map(|header| match header {
         Header::IfMatch => json!({
             "name": "If-Match", "in": "header", "schema": { "type": "string", "minLength": 1, "pattern": "^(\\*|\"[0-9]{1,18}\")$" },
-            "description": "The ETag that it was read with: the change happens only if nobody else was faster",
+            "description": "The ETag of the version that was read: the request takes effect only if it has not changed",
         }),
         Header::IdempotencyKey => json!({
             "name": "Idempotency-Key", "in": "header", "schema": { "type": "string", "minLength": 1, "pattern": "^[!-~]{1,255}$" },
-            "description": "Sent again with the same key, the request is carried out once",
+            "description": "A request that is repeated with the same key takes effect once",
         }),
     });
     path.chain(query).chain(headers).collect()
 }
 
-/// The kind of id that a parameter of a path is.
-fn kind_of(name: &str, path: &str) -> &'static str {
+/// The prefix of the ids that a parameter of a path takes.
+fn kind_of(name: &str) -> &'static str {
+    let content = Kind::ALL.into_iter().find(|kind| name == format!("{}Id", kind.name().to_lowercase()));
     match name {
         "workspaceId" => "wsp",
         "userId" => "user",
         "invitationId" => "inv",
-        "projectId" => "proj",
-        "packId" => "pack",
-        "playbookId" => "play",
-        "caseId" => "case",
-        "recordId" => "rec",
         "sessionId" => "grant",
-        _ if path.starts_with("/v1/cli/") => "clit",
-        _ => "id",
+        _ => content.map_or("clit", Kind::prefix),
     }
 }
 
@@ -160,6 +156,10 @@ fn query_schema(name: &str) -> Value {
         "event" => {
             json!({ "type": "string", "enum": crate::audit_events::EventName::ALL.iter().map(|name| name.as_str()).collect::<Vec<_>>() })
         }
+        "made" => json!({
+            "type": "string", "enum": MadeTreatment::ALL.map(MadeTreatment::as_str), "default": "recommended",
+            "description": "What happens to the tokens and invitations that the session made",
+        }),
         "userId" => json!({ "type": "string", "pattern": ids::pattern("user") }),
         "since" | "until" => json!({ "type": "string", "anyOf": [{ "format": "date" }, { "format": "date-time" }] }),
         _ => json!({ "type": "string" }),
@@ -175,26 +175,34 @@ fn security(access: Access) -> Value {
     match access {
         Access::Public | Access::Browser => json!([]),
         Access::Client => json!([{ "client": [] }]),
-        Access::Bearer(scope) | Access::Owner(scope) | Access::SignedIn(scope) => by_scope(scope),
-        Access::McpPair => json!([{ "bearer": [] }]),
+        Access::Bearer(scope)
+        | Access::Owner(scope)
+        | Access::SignedIn(scope)
+        | Access::RecentSignIn(scope)
+        | Access::RecentSignInForOwners(scope) => by_scope(scope),
+        Access::McpPair | Access::AnyToken => json!([{ "bearer": [] }]),
     }
 }
 
-/// Every code that an operation can fail with, in the order of their statuses.
-#[must_use]
-pub fn errors(operation: &Operation) -> Vec<ErrorCode> {
+/// Every error code of an operation, ordered by status.
+pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
     use ErrorCode::*;
     let endpoint = operation.endpoint;
-    let mut all = operation.errors.clone();
+    let mut all = operation.errors.to_vec();
     all.extend([InvalidRequest, UriTooLong, HeadersTooLarge, ServerError, TemporarilyUnavailable]);
     if endpoint.body != Body::None {
         all.extend([PayloadTooLarge, UnsupportedMediaType]);
     }
     match endpoint.access {
         Access::Public | Access::Browser | Access::Client => {}
-        Access::Bearer(_) => all.extend([MissingToken, InvalidToken, InsufficientScope]),
+        Access::AnyToken => all.extend([MissingToken, InvalidToken, RateLimited]),
+        Access::Bearer(_) => all.extend([MissingToken, InvalidToken, InsufficientScope, RateLimited]),
         Access::Owner(_) | Access::SignedIn(_) => {
-            all.extend([MissingToken, InvalidToken, InsufficientScope, Forbidden]);
+            all.extend([MissingToken, InvalidToken, InsufficientScope, Forbidden, RateLimited]);
+        }
+        Access::RecentSignIn(_) | Access::RecentSignInForOwners(_) => {
+            all.extend([MissingToken, InvalidToken, InsufficientScope, Forbidden, RateLimited]);
+            all.push(InsufficientUserAuthentication);
         }
         Access::McpPair => all.extend([MissingToken, InvalidToken, Forbidden]),
     }
@@ -209,11 +217,11 @@ pub fn errors(operation: &Operation) -> Vec<ErrorCode> {
     all
 }
 
-fn responses(operation: &Operation, example: &Value, answered: &mut Schemas, error: &Value) -> Value {
+fn responses(operation: &OperationRow, example: &Value, response_schemas: &mut Schemas, error: &Value) -> Value {
     let request_id = json!({ "X-Request-Id": { "schema": { "type": "string" }, "required": true } });
     let mut success = json!({ "description": reason(operation.status), "headers": request_id.clone() });
-    if let Some(shape) = operation.answer {
-        let mut content = json!({ "schema": answered.of(shape) });
+    if let Some(shape) = operation.response {
+        let mut content = json!({ "schema": response_schemas.of(shape) });
         if let Some(answer) = example.get("answer") {
             content["example"] = answer.clone();
         }
@@ -239,7 +247,7 @@ fn responses(operation: &Operation, example: &Value, answered: &mut Schemas, err
         let separator = if told.is_empty() { "" } else { ", " };
         response["description"] = format!("{told}{separator}`{}`", name_of(code)).into();
         match code.status() {
-            401 => response["headers"]["WWW-Authenticate"] = json!({ "schema": { "type": "string" } }),
+            401 | 403 => response["headers"]["WWW-Authenticate"] = json!({ "schema": { "type": "string" } }),
             429 | 503 => {
                 response["headers"]["Retry-After"] = json!({ "schema": { "type": "integer" }, "required": true });
             }

@@ -1,5 +1,6 @@
-//! What endpoints are told together as.
+//! The chapters of the manual, which are the tags of the `OpenAPI` document.
 
+/// A chapter of the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     SignIn,
@@ -10,7 +11,7 @@ pub enum Group {
     Content,
     Sessions,
     CliTokens,
-    McpPair,
+    McpTokens,
     Audit,
     Leaks,
 }
@@ -25,29 +26,30 @@ impl Group {
         Self::Content,
         Self::Sessions,
         Self::CliTokens,
-        Self::McpPair,
+        Self::McpTokens,
         Self::Audit,
         Self::Leaks,
     ];
 
+    /// The heading of the chapter.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::SignIn => "Signing in",
             Self::Oauth => "OAuth",
             Self::Discovery => "Discovery",
-            Self::Whoami => "Who and where",
+            Self::Whoami => "Current user",
             Self::Workspaces => "Workspaces",
             Self::Content => "Content",
             Self::Sessions => "Sessions",
-            Self::CliTokens => "Tokens for automation",
-            Self::McpPair => "The MCP pair",
+            Self::CliTokens => "CLI tokens",
+            Self::McpTokens => "MCP tokens",
             Self::Audit => "Audit events",
             Self::Leaks => "Leaked tokens",
         }
     }
 
-    /// What there is to know beside the endpoints themselves.
+    /// The text of the chapter, before its endpoints.
     #[must_use]
     pub const fn prose(self) -> &'static str {
         match self {
@@ -59,7 +61,7 @@ impl Group {
             Self::Content => include_str!("../../manual/content.md"),
             Self::Sessions => include_str!("../../manual/sessions.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
-            Self::McpPair => include_str!("../../manual/mcp_pair.md"),
+            Self::McpTokens => include_str!("../../manual/mcp_tokens.md"),
             Self::Audit => include_str!("../../manual/audit.md"),
             Self::Leaks => include_str!("../../manual/leaks.md"),
         }

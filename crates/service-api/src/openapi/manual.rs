@@ -1,4 +1,4 @@
-//! The manual for people, in Markdown: `docs/api.md`, and what `/docs` shows.
+//! The manual in Markdown: `docs/api.md`, and the page `/docs`.
 
 use std::fmt::{self, Write as _};
 
@@ -7,31 +7,31 @@ use serde_json::Value;
 use super::{
     document::{document, errors, examples},
     group::Group,
-    operations::{Operation, all},
     words::{EXAMPLE, everywhere, name_of, needs},
 };
 use crate::{
     audit_events::EventName,
     contents::Kind,
-    endpoints::{Access, Body},
+    endpoints::{Access, Body, OPERATIONS, OperationRow},
     errors::ErrorCode,
 };
 
-/// The whole manual, for a service at this address.
+/// The manual for a service at this base URL, in Markdown.
 #[must_use]
 pub fn manual(base_url: &str) -> String {
     let mut text = String::new();
-    // Writing into a text does not fail.
+    // Writing to a `String` does not fail.
     let _: fmt::Result = write(&mut text);
     text.replace(EXAMPLE, base_url)
 }
 
-/// Of five kinds that have one form, the first is told.
-fn is_told(operation: &Operation) -> bool {
+/// Whether an operation has a section of its own. Of the kinds of content only the first has.
+fn has_section(operation: &OperationRow) -> bool {
     let others = Kind::ALL.iter().skip(1);
     !others.into_iter().any(|kind| {
         let path = format!("/v1/{}", kind.resource().as_str());
-        operation.endpoint.path == path || operation.endpoint.path.starts_with(&format!("{path}/{{"))
+        let own = operation.endpoint.path;
+        own == path || own == format!("{path}/deleted") || own.starts_with(&format!("{path}/{{"))
     })
 }
 
@@ -40,16 +40,16 @@ fn write(text: &mut String) -> fmt::Result {
     writeln!(text, "# API\n")?;
     writeln!(
         text,
-        "Every endpoint, at the base address of the installation (`{EXAMPLE}` below). For programs the same is"
+        "Every endpoint, at the base URL of the installation (`{EXAMPLE}` below). The same as OpenAPI 3.1 is"
     )?;
-    writeln!(text, "at [`/openapi.json`]({EXAMPLE}/openapi.json), as OpenAPI 3.1.\n")?;
-    writeln!(text, "| | | |\n|---|---|---|")?;
-    for operation in all() {
-        let (title, needs) = (title(&operation), needs(operation.endpoint.access));
-        let anchor = if is_told(&operation) { anchor(&title) } else { anchor(operation.group.title()) };
+    writeln!(text, "at [`/openapi.json`]({EXAMPLE}/openapi.json).\n")?;
+    writeln!(text, "| endpoint | | requires |\n|---|---|---|")?;
+    for operation in OPERATIONS {
+        let (title, needs) = (title(operation), needs(operation.endpoint.access));
+        let anchor = if has_section(operation) { anchor(&title) } else { anchor(operation.group.title()) };
         writeln!(text, "| [`{title}`](#{anchor}) | {} | {needs} |", operation.summary)?;
     }
-    writeln!(text, "\n## Everywhere\n\n{}", everywhere(EXAMPLE))?;
+    writeln!(text, "\n## Overview\n\n{}", everywhere(EXAMPLE))?;
     for group in Group::ALL {
         writeln!(text, "## {}\n\n{}", group.title(), group.prose())?;
         if group == Group::Audit {
@@ -59,33 +59,33 @@ fn write(text: &mut String) -> fmt::Result {
                 .try_for_each(|name| writeln!(text, "| `{}` | {} |", name.as_str(), name.meaning()))?;
             writeln!(text)?;
         }
-        for operation in all().iter().filter(|operation| operation.group == group && is_told(operation)) {
-            tell(text, operation, &document, examples.get(&operation.id).unwrap_or(&Value::Null))?;
+        for operation in OPERATIONS.iter().filter(|operation| operation.group == group && has_section(operation)) {
+            write_section(text, operation, &document, examples.get(operation.id).unwrap_or(&Value::Null))?;
         }
     }
-    // One line break at the end, however many the last part had.
+    // Exactly one line break at the end.
     text.truncate(text.trim_end().len());
     writeln!(text)
 }
 
-fn title(operation: &Operation) -> String {
+fn title(operation: &OperationRow) -> String {
     format!("{} {}", operation.endpoint.method.as_str(), operation.endpoint.path)
 }
 
-/// How a heading is linked to.
+/// The anchor of a heading.
 #[must_use]
 pub fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(' ', "-");
     kept.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
 }
 
-fn tell(text: &mut String, operation: &Operation, document: &Value, example: &Value) -> fmt::Result {
+fn write_section(text: &mut String, operation: &OperationRow, document: &Value, example: &Value) -> fmt::Result {
     let endpoint = operation.endpoint;
     writeln!(text, "### {}\n\n{}. {}\n", title(operation), operation.summary, needs(endpoint.access))?;
     let described = &document["paths"][endpoint.path][endpoint.method.as_str().to_lowercase()];
     let schema = resolve(document, &described["requestBody"]["content"]["application/json"]["schema"]);
     if let Some(fields) = schema["properties"].as_object() {
-        writeln!(text, "| field | | |\n|---|---|---|")?;
+        writeln!(text, "| field | type | |\n|---|---|---|")?;
         for (name, field) in fields {
             let required = schema["required"].as_array().is_some_and(|all| all.contains(&name.as_str().into()));
             let form = form(document, field);
@@ -105,7 +105,7 @@ fn tell(text: &mut String, operation: &Operation, document: &Value, example: &Va
     if particular.is_empty() { Ok(()) } else { writeln!(text, "Errors: {}.\n", particular.join(", ")) }
 }
 
-/// Told once for all endpoints.
+/// Whether the overview describes this code for all endpoints.
 const fn is_general(code: ErrorCode) -> bool {
     use ErrorCode::*;
     matches!(
@@ -122,7 +122,7 @@ const fn is_general(code: ErrorCode) -> bool {
     )
 }
 
-fn request(text: &mut String, operation: &Operation, example: &Value) -> fmt::Result {
+fn request(text: &mut String, operation: &OperationRow, example: &Value) -> fmt::Result {
     let endpoint = operation.endpoint;
     let mut path = endpoint.path.to_owned();
     for (name, value) in example["path"].as_object().into_iter().flatten() {
@@ -152,7 +152,7 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     name.map_or(schema, |name| &document["components"]["schemas"][name])
 }
 
-/// What a value looks like, in a few words.
+/// The type of a value, in a few words.
 fn form(document: &Value, schema: &Value) -> String {
     let schema = resolve(document, schema);
     let one_of = |key: &str| {
@@ -175,8 +175,8 @@ fn form(document: &Value, schema: &Value) -> String {
     };
     match (kind, schema["format"].as_str(), schema["maxLength"].as_u64()) {
         ("array", ..) => format!("list of {}", form(document, &schema["items"])),
-        ("string", Some("date"), _) => "a date, `YYYY-MM-DD`".to_owned(),
-        ("string", Some("date-time"), _) => "a moment".to_owned(),
+        ("string", Some("date"), _) => "date, `YYYY-MM-DD`".to_owned(),
+        ("string", Some("date-time"), _) => "date and time".to_owned(),
         ("string", _, Some(most)) => format!("string, up to {most} characters"),
         (kind, ..) => kind.to_owned(),
     }

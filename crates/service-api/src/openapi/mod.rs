@@ -1,17 +1,17 @@
-//! The description of the API: `OpenAPI` 3.1 for programs and a manual for people, both from the table of endpoints and the
-//! types that cross the wire.
+//! The description of the API: the `OpenAPI` 3.1 document and the manual. Both are made from [`OPERATIONS`] and the types of
+//! the bodies.
+//!
+//! [`OPERATIONS`]: crate::endpoints::OPERATIONS
 
 mod document;
 mod group;
 mod manual;
-mod operations;
 mod schemas;
 mod words;
 
 pub use self::{
-    document::{document, errors, examples},
+    document::{document, examples},
     group::Group,
     manual::{anchor, manual},
-    operations::{Header, Operation, all},
     schemas::Shape,
 };

@@ -1,4 +1,4 @@
-//! What bodies look like, as JSON Schema.
+//! The JSON Schemas of bodies.
 
 use schemars::{JsonSchema as _, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -11,35 +11,41 @@ use crate::{
     workspaces::ContentScope,
 };
 
-/// What a body looks like.
+/// The schema of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
+    /// The schema of a type.
     Of(fn(&mut SchemaGenerator) -> Schema),
-    /// A content as it is shown, a page of them, and what makes and changes one.
+    /// One content.
     Content(Kind),
+    /// A page of contents.
     Contents(Kind),
+    /// A page of deleted contents.
+    DeletedContents(Kind),
+    /// The fields of a new content.
     NewContent(Kind),
+    /// The fields of an update.
     ContentChange(Kind),
-    /// Packs that were found.
+    /// A page of search results.
     Found,
-    /// A document whose form a standard says.
+    /// A document that a standard defines.
     Standard,
 }
 
-/// Writes schemas into one set of components; one of these for what is taken and one for what is answered.
+/// Generates the schemas of requests, or those of responses, into one set of components.
 pub(super) struct Schemas {
     generator: SchemaGenerator,
-    /// What is answered leaves out what is not there, and never says `null`.
-    answers: bool,
+    /// Whether they are of responses, in which absent fields are left out and never `null`.
+    of_responses: bool,
 }
 
 impl Schemas {
-    pub(super) fn taken() -> Self {
-        Self { generator: settings().into_generator(), answers: false }
+    pub(super) fn of_requests() -> Self {
+        Self { generator: settings().into_generator(), of_responses: false }
     }
 
-    pub(super) fn answered() -> Self {
-        Self { generator: settings().for_serialize().into_generator(), answers: true }
+    pub(super) fn of_responses() -> Self {
+        Self { generator: settings().for_serialize().into_generator(), of_responses: true }
     }
 
     pub(super) fn of(&mut self, shape: Shape) -> Value {
@@ -51,6 +57,7 @@ impl Schemas {
             }
             Shape::Content(kind) => reference(kind.name().to_owned()),
             Shape::Contents(kind) => page(&reference(kind.name().to_owned())),
+            Shape::DeletedContents(kind) => page(&reference(format!("Deleted{}", kind.name()))),
             Shape::NewContent(kind) => reference(format!("New{}", kind.name())),
             Shape::ContentChange(kind) => reference(format!("{}Change", kind.name())),
             Shape::Found => page(&reference("FoundPack".to_owned())),
@@ -58,15 +65,15 @@ impl Schemas {
         }
     }
 
-    /// Every schema that was referred to, by its name.
+    /// Every schema that was referred to, by name.
     pub(super) fn components(mut self) -> Map<String, Value> {
         let schemas = self.generator.take_definitions(true);
         schemas.into_iter().map(|(name, schema)| (name, self.finish(schema))).collect()
     }
 
     fn finish(&self, mut schema: Value) -> Value {
-        if self.answers {
-            forget_null(&mut schema);
+        if self.of_responses {
+            remove_null(&mut schema);
         } else {
             forbid_nul(&mut schema);
         }
@@ -81,7 +88,7 @@ fn settings() -> SchemaSettings {
     })
 }
 
-fn forget_null(schema: &mut Value) {
+fn remove_null(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             if let Some(Value::Array(types)) = members.get_mut("type") {
@@ -99,14 +106,14 @@ fn forget_null(schema: &mut Value) {
                     members.extend(one.as_object().cloned().unwrap_or_default());
                 }
             }
-            members.values_mut().for_each(forget_null);
+            members.values_mut().for_each(remove_null);
         }
-        Value::Array(items) => items.iter_mut().for_each(forget_null),
+        Value::Array(items) => items.iter_mut().for_each(remove_null),
         _ => {}
     }
 }
 
-/// No body has a NUL in it.
+/// Adds a pattern that excludes NUL to every string without a pattern.
 fn forbid_nul(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -131,7 +138,7 @@ fn page(item: &Value) -> Value {
     })
 }
 
-/// The schemas of what lives in spaces, from the table of its fields.
+/// The schemas of contents, from the fields of their kinds.
 pub(super) fn contents(generator: &mut SchemaGenerator) -> Map<String, Value> {
     let scope = Value::from(ContentScope::json_schema(generator));
     let instant = Value::from(Written::json_schema(generator));
@@ -153,23 +160,30 @@ pub(super) fn contents(generator: &mut SchemaGenerator) -> Map<String, Value> {
             let always = [&always[..], &["score", "snippet"]].concat();
             all.insert("FoundPack".into(), json!({ "type": "object", "properties": found, "required": always }));
         }
+        let mut deleted = shown.clone();
+        deleted.insert("deletedAt".into(), instant.clone());
+        deleted.insert("deletedBy".into(), json!({ "type": "string", "pattern": ids::pattern("user") }));
+        deleted.insert("expiresAt".into(), instant.clone());
+        let deleted_always = [&always[..], &["deletedAt", "deletedBy", "expiresAt"]].concat();
+        let schema = json!({ "type": "object", "properties": deleted, "required": deleted_always });
+        all.insert(format!("Deleted{}", kind.name()), schema);
         all.insert(kind.name().into(), json!({ "type": "object", "properties": shown, "required": always }));
         let sent = |fields: Map<String, Value>| {
             let mut fields = fields;
             fields.insert("scope".into(), scope.clone());
             json!({ "type": "object", "properties": fields, "additionalProperties": false })
         };
-        let mut new = sent(fields().map(|(name, schema)| may_be_null(kind, &name, schema)).collect());
+        let mut new = sent(fields().map(|(name, schema)| nullable(kind, &name, schema)).collect());
         new["required"] = json!(required);
         all.insert(format!("New{}", kind.name()), new);
-        let change = sent(fields().map(|(name, schema)| may_be_null(kind, &name, schema)).collect());
+        let change = sent(fields().map(|(name, schema)| nullable(kind, &name, schema)).collect());
         all.insert(format!("{}Change", kind.name()), change);
     }
     all
 }
 
-/// `null` empties a field, or leaves it empty, if it may be.
-fn may_be_null(kind: Kind, name: &str, schema: Value) -> (String, Value) {
+/// Allows `null` for an optional field, which clears it.
+fn nullable(kind: Kind, name: &str, schema: Value) -> (String, Value) {
     let required = kind.fields().iter().any(|field| field.name == name && field.required);
     let schema = if required { schema } else { json!({ "anyOf": [schema, { "type": "null" }] }) };
     (name.to_owned(), schema)
@@ -177,7 +191,6 @@ fn may_be_null(kind: Kind, name: &str, schema: Value) -> (String, Value) {
 
 fn field_schema(field: &Field) -> Value {
     match field.form {
-        // Of one line, and not blank.
         Form::Name => json!({
             "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": forms::ONE_LINE,
         }),

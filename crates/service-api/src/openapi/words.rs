@@ -1,48 +1,56 @@
-//! What the description and the manual both say.
+//! Texts that the `OpenAPI` document and the manual share.
 
 use crate::{endpoints::Access, errors::ErrorCode, scope::Scope};
 
-/// The address in examples, which another takes the place of.
+/// The base URL in examples. It is replaced by the one of the installation.
 pub(super) const EXAMPLE: &str = "https://service.example";
 
-/// What holds for every endpoint.
+/// The chapter about what holds for every endpoint.
 pub(super) fn everywhere(base_url: &str) -> String {
     include_str!("../../manual/everywhere.md").replace(EXAMPLE, base_url)
 }
 
-/// What it takes to call an endpoint, in a sentence.
+/// What a caller needs for an endpoint, in a sentence.
 pub(super) fn needs(access: Access) -> String {
     let scopes = |scope: Scope| match scope.resource {
-        None => format!("any scope to {}", scope.as_str()),
+        None => format!("any `{}` scope", scope.as_str()),
         Some(resource) => format!("`{0}` or `{1}:{0}`", scope.as_str(), resource.as_str()),
     };
     match access {
         Access::Public | Access::Browser => "No token.".to_owned(),
-        Access::Client => "A client's secret.".to_owned(),
+        Access::Client => "Client authentication.".to_owned(),
+        Access::AnyToken => "Any valid token, without a scope.".to_owned(),
         Access::Bearer(scope) => format!("Scope: {}.", scopes(scope)),
-        Access::Owner(scope) => format!("Scope: {}; in a workspace, for its owners.", scopes(scope)),
-        Access::SignedIn(scope) => format!("Scope: {}; of somebody who signed in.", scopes(scope)),
-        Access::McpPair => "The pair's own access token, or one of its user.".to_owned(),
+        Access::Owner(scope) => format!("Scope: {}. In a workspace, owners only.", scopes(scope)),
+        Access::SignedIn(scope) => format!("Scope: {}. Requires a user session.", scopes(scope)),
+        Access::RecentSignIn(scope) => {
+            format!("Scope: {}. Requires a user session with a sign-in within the last 15 minutes.", scopes(scope))
+        }
+        Access::RecentSignInForOwners(scope) => format!(
+            "Scope: {}. Requires a user session, and for the role `owner` a sign-in within the last 15 minutes.",
+            scopes(scope)
+        ),
+        Access::McpPair => "The access token of the same pair, even expired, or one of its user.".to_owned(),
     }
 }
 
-/// What a status that is a success means.
+/// The description of a successful response.
 pub(super) const fn reason(status: u16) -> &'static str {
     match status {
-        201 => "Made",
-        202 => "Received",
-        204 => "Gone",
-        _ => "Done",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No content",
+        _ => "OK",
     }
 }
 
-/// The word of an error code.
+/// An error code as it is sent.
 pub(super) fn name_of(code: ErrorCode) -> String {
     let name = serde_json::to_value(code).ok();
     name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// What a scope allows, in words.
+/// The description of a scope.
 pub(super) fn spoken(word: &str) -> String {
     match word.split_once(':') {
         None => format!("{word} everything"),

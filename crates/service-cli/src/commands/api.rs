@@ -1,4 +1,4 @@
-//! `service api`: any request, with the same credential and the same errors. The answer is printed as it came.
+//! `service api`: sends any request with the user's credential, and prints the response unchanged.
 
 use std::{fs, io::Read as _, process::ExitCode};
 
@@ -9,61 +9,63 @@ use service_api::{
 };
 
 use crate::{
-    arguments::Api,
+    arguments::ApiArgs,
     connection::Connection,
     context::Context,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     output,
 };
 
-pub(super) async fn run(context: &Context, arguments: &Api) -> Result<ExitCode, Failure> {
+pub(super) async fn run(context: &Context, arguments: &ApiArgs) -> Result<ExitCode, Failure> {
     let method = arguments.method.to_ascii_uppercase();
     if !["GET", "POST", "PATCH", "DELETE"].contains(&method.as_str()) {
-        return Err(Failure::new(Code::Usage, "The method is GET, POST, PATCH or DELETE."));
+        return Err(Failure::new(FailureCode::Usage, "The method must be GET, POST, PATCH or DELETE."));
     }
-    // A path, not an address: the credential stays where it belongs.
+    // Only a path: the credential must not be sent to another host.
     if !arguments.path.starts_with('/') || arguments.path.starts_with("//") {
-        return Err(Failure::new(Code::Usage, "The path begins with one slash, as in /v1/projects."));
+        return Err(Failure::new(FailureCode::Usage, "The path must start with /, for example /v1/projects."));
     }
-    let endpoint = find(&method, &arguments.path);
+    let endpoint = find_endpoint(&method, &arguments.path);
     if arguments.input.is_none() && endpoint.is_some_and(|endpoint| endpoint.body != Body::None) {
-        return Err(Failure::new(Code::Usage, "This request has a body.").next("--input FILE, or --input - to type it"));
+        let text = format!("{method} needs a body. Pass it with --input FILE (or - for stdin).");
+        return Err(Failure::new(FailureCode::Usage, text));
     }
-    let body = arguments.input.as_deref().map(read).transpose()?;
+    let body = arguments.input.as_deref().map(read_input).transpose()?;
     let connection = Connection::open(context)?;
     let takes_workspace = endpoint.is_some_and(|endpoint| endpoint.query.contains(&"workspaceId"));
-    let path = in_workspace(&arguments.path, connection.workspace_id().filter(|_| takes_workspace));
-    let answer = connection.call(context, async |client, token| client.raw(&method, &path, token, body.clone()).await);
-    let answer = answer.await?;
-    match serde_json::from_slice::<Value>(&answer.body) {
-        Ok(object) if context.output.is_for_programs() => context.output.result(&object, "")?,
+    let path = with_workspace(&arguments.path, connection.workspace_id().filter(|_| takes_workspace));
+    let response =
+        connection.call(context, async |client, token| client.raw(&method, &path, token, body.clone()).await);
+    let response = response.await?;
+    match serde_json::from_slice::<Value>(&response.body) {
+        Ok(object) if context.output.json => context.output.result(&object, "")?,
         _ => {
-            output::bytes(&answer.body)?;
-            if !answer.body.is_empty() {
-                output::bytes(b"\n")?;
+            output::print_bytes(&response.body)?;
+            if !response.body.is_empty() {
+                output::print_bytes(b"\n")?;
             }
         }
     }
-    let failed = serde_json::from_slice::<ErrorBody>(&answer.body).ok().filter(|_| answer.status >= 400);
+    let failed = serde_json::from_slice::<ErrorBody>(&response.body).ok().filter(|_| response.status >= 400);
     if let Some(error) = failed.filter(|_| !context.output.json) {
-        context.output.wrong(&error.error_description);
+        context.output.error(&error.error_description);
     }
-    Ok(ExitCode::from(exit(answer.status)))
+    Ok(ExitCode::from(exit_code(response.status)))
 }
 
-/// The endpoint that a path leads to.
-fn find(method: &str, path: &str) -> Option<&'static Endpoint> {
+/// Finds the endpoint that serves a path.
+fn find_endpoint(method: &str, path: &str) -> Option<&'static Endpoint> {
     let path = path.split('?').next().unwrap_or_default();
-    let fits = |template: &str| {
-        let (mut wanted, mut given) = (template.split('/'), path.split('/'));
-        let alike = wanted.by_ref().zip(given.by_ref()).all(|(one, other)| one.starts_with('{') || one == other);
-        alike && template.split('/').count() == path.split('/').count()
+    let matches = |template: &str| {
+        let mut segments = template.split('/').zip(path.split('/'));
+        segments.all(|(expected, given)| expected.starts_with('{') || expected == given)
+            && template.split('/').count() == path.split('/').count()
     };
-    endpoints::ALL.iter().copied().find(|endpoint| endpoint.method.as_str() == method && fits(endpoint.path))
+    endpoints::ALL.iter().copied().find(|endpoint| endpoint.method.as_str() == method && matches(endpoint.path))
 }
 
-/// The path with the workspace that commands work in, unless it names one itself.
-fn in_workspace(path: &str, workspace: Option<&str>) -> String {
+/// Adds the current workspace to a path that does not name one.
+fn with_workspace(path: &str, workspace: Option<&str>) -> String {
     match workspace {
         Some(id) if !path.contains("workspaceId=") => {
             format!("{path}{}workspaceId={id}", if path.contains('?') { '&' } else { '?' })
@@ -72,17 +74,17 @@ fn in_workspace(path: &str, workspace: Option<&str>) -> String {
     }
 }
 
-fn read(input: &str) -> Result<Vec<u8>, Failure> {
+fn read_input(input: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let done = match input {
+    let read = match input {
         "-" => std::io::stdin().read_to_end(&mut bytes).map(|_| bytes),
         path => fs::read(path),
     };
-    done.map_err(|error| Failure::new(Code::Usage, format!("The input cannot be read: {error}.")))
+    read.map_err(|error| Failure::new(FailureCode::Usage, format!("Can't read the input: {error}.")))
 }
 
-/// The exit code that any other command would have had.
-const fn exit(status: u16) -> u8 {
+/// The exit code for a response status, as in every other command.
+const fn exit_code(status: u16) -> u8 {
     match status {
         200..300 => 0,
         401 => 4,

@@ -1,4 +1,4 @@
-//! `service completion`: a script that lets a shell complete commands. It asks nobody and reads nothing.
+//! `service completion`: prints a shell completion script. It needs no server and no files.
 
 use std::process::ExitCode;
 
@@ -9,6 +9,6 @@ use crate::{command, failure::Failure, output};
 pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "service", &mut script);
-    output::out(String::from_utf8_lossy(&script).trim_end())?;
+    output::print_line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `service doctor`: what could be wrong on this machine. It shows no secret and changes nothing.
+//! `service doctor`: checks the setup of this machine. It prints no secret and changes nothing.
 
 use std::process::ExitCode;
 
@@ -6,132 +6,159 @@ use serde_json::{Value, json};
 
 use crate::{
     connection::Connection,
-    context::Context,
-    credentials::{Keyring, Place, shown},
+    context::{Context, store_failed},
+    credentials::{KeyringEntry, StoreKind, display_path},
     explain,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     token_variable::check_token,
 };
 
-/// One thing that was looked at.
-struct Finding {
+/// The result of one check.
+struct Check {
     name: &'static str,
-    good: bool,
-    /// Whether the command works without it: then it is told, and nothing is wrong.
-    spare: bool,
-    said: String,
+    ok: bool,
+    /// Whether the command works without it. If such a check fails, nothing is wrong.
+    optional: bool,
+    message: String,
+}
+
+impl Check {
+    /// A check that must succeed.
+    fn required(name: &'static str, result: Result<String, String>) -> Self {
+        let ok = result.is_ok();
+        Self { name, ok, optional: false, message: result.unwrap_or_else(|message| message) }
+    }
+
+    /// A check of something that the command works without.
+    fn optional(name: &'static str, result: Result<String, String>) -> Self {
+        Self { optional: true, ..Self::required(name, result) }
+    }
+
+    const fn is_problem(&self) -> bool {
+        !self.ok && !self.optional
+    }
+
+    /// The mark in front of the message: a symbol on a terminal, letters elsewhere.
+    const fn mark(&self, use_symbols: bool) -> &'static str {
+        match (self.ok, self.optional, use_symbols) {
+            (true, _, true) => "✓",
+            (true, _, false) => "ok",
+            (false, true, true) => "–",
+            (false, true, false) => "--",
+            (false, false, true) => "✗",
+            (false, false, false) => "!!",
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
-    let mut findings = vec![settings(context), token(context), store(context), keyring(context), browser(context)];
-    findings.extend(service(context).await);
-    findings.push(credential(context).await);
-    let mut lines = Vec::new();
-    for Finding { name, good, spare, said } in &findings {
-        let mark = match (good, spare) {
-            (true, _) => "ok",
-            (false, true) => "--",
-            (false, false) => "!!",
-        };
-        lines.push(format!("{mark}   {name:<10}   {said}"));
-    }
-    let checks: Vec<Value> = findings
+    let mut checks = vec![
+        check_origin(context),
+        check_token_variable(context),
+        check_sign_in(context),
+        check_keyring(context),
+        check_browser(context),
+    ];
+    checks.push(check_service(context).await);
+    checks.push(check_credential(context).await);
+    let terminal = context.terminal();
+    let use_symbols = terminal.stdout && !terminal.dumb;
+    let lines: Vec<_> = checks.iter().map(|check| format!("{} {}", check.mark(use_symbols), check.message)).collect();
+    let objects: Vec<Value> = checks
         .iter()
-        .map(|finding| json!({ "name": finding.name, "ok": finding.good || finding.spare, "message": finding.said }))
+        .map(|check| json!({ "name": check.name, "ok": !check.is_problem(), "message": check.message }))
         .collect();
-    let good = findings.iter().all(|finding| finding.good || finding.spare);
-    context.output.result(&json!({ "ok": good, "checks": checks }), &lines.join("\n"))?;
-    Ok(ExitCode::from(u8::from(!good)))
+    let ok = !checks.iter().any(Check::is_problem);
+    context.output.result(&json!({ "ok": ok, "checks": objects }), &lines.join("\n"))?;
+    Ok(ExitCode::from(u8::from(!ok)))
 }
 
-fn found(name: &'static str, result: Result<String, String>) -> Finding {
-    let good = result.is_ok();
-    Finding { name, good, spare: false, said: result.unwrap_or_else(|said| said) }
+/// Checks that the URL of the service is set and valid.
+fn check_origin(context: &Context) -> Check {
+    let origin = context.origin().map_err(|failure| failure.message);
+    Check::required("address", origin.map(|origin| format!("Server {origin} (profile {})", context.profile)))
 }
 
-/// The same for what the command can do without.
-fn spare(name: &'static str, result: Result<String, String>) -> Finding {
-    Finding { spare: true, ..found(name, result) }
+/// Checks the form of the token in `SERVICE_TOKEN`.
+fn check_token_variable(context: &Context) -> Check {
+    let result = match &context.environment.token {
+        None => Ok("SERVICE_TOKEN is not set".to_owned()),
+        Some(token) => check_token(token.text())
+            .map(|_| "SERVICE_TOKEN is set, and is used instead of your session".to_owned())
+            .map_err(|failure| failure.message),
+    };
+    Check::required("token", result)
 }
 
-/// Whether the service takes what there is to sign in with.
-async fn credential(context: &Context) -> Finding {
-    let ask = async {
+/// Checks that the saved session can be read.
+fn check_sign_in(context: &Context) -> Check {
+    let read_sign_in = || {
+        let origin = context.origin()?;
+        let saved = context.saved_sign_in(&origin)?;
+        Ok::<_, Failure>(match saved.record().map_err(store_failed)? {
+            None => format!("No saved session (it would be stored in {})", display_path(&saved.path())),
+            Some(sign_in) if sign_in.store == StoreKind::Keyring => {
+                format!("Signed in as {} (stored in the system keyring)", sign_in.user.email)
+            }
+            Some(sign_in) => {
+                let path = display_path(&saved.path());
+                format!("Signed in as {} (stored in {path}, not encrypted)", sign_in.user.email)
+            }
+        })
+    };
+    Check::required("sign-in", read_sign_in().map_err(|failure| failure.message))
+}
+
+fn check_keyring(context: &Context) -> Check {
+    let result = KeyringEntry::check_keyring(&context.environment);
+    let result = result.map(|()| "System keyring available".to_owned());
+    Check::optional(
+        "keyring",
+        result.map_err(|error| format!("No system keyring: {error} (credentials are stored in a file)")),
+    )
+}
+
+fn check_browser(context: &Context) -> Check {
+    let environment = &context.environment;
+    let result = match (&environment.browser, environment.ssh, environment.display) {
+        (Some(_), ..) => Ok("Browser set by SERVICE_BROWSER or BROWSER".to_owned()),
+        (None, true, _) => Err("No browser: SSH session (sign in with an email code)".to_owned()),
+        (None, false, true) => Ok("Browser available".to_owned()),
+        (None, false, false) => Err("No browser: no display (sign in with an email code)".to_owned()),
+    };
+    Check::optional("browser", result)
+}
+
+/// Checks that the service answers, and that it has the URL by which it was reached.
+async fn check_service(context: &Context) -> Check {
+    let request = async {
+        let origin = context.origin()?;
+        let client = context.client(&origin)?;
+        let metadata = context.spin_while(client.server_metadata()).await;
+        let metadata = metadata.map_err(|error| explain::explain_error(&origin, &error))?;
+        Ok::<_, Failure>((origin, metadata))
+    };
+    let result = match request.await {
+        Err(failure) => Err(failure.message),
+        Ok((origin, metadata)) => match metadata["issuer"].as_str().unwrap_or_default() {
+            issuer if issuer == origin.as_str() => Ok(format!("{origin} is reachable")),
+            issuer => Err(format!("{origin} identifies itself as {issuer}")),
+        },
+    };
+    Check::required("service", result)
+}
+
+/// Checks that the service accepts the credential.
+async fn check_credential(context: &Context) -> Check {
+    let request = async {
         let connection = Connection::open(context)?;
         connection.call(context, async |client, token| client.whoami(token, None).await).await
     };
-    match ask.await {
-        Err(failure) if failure.code == Code::NotSignedIn => {
-            spare("accepted", Err("not signed in: service login".into()))
+    match request.await {
+        Err(failure) if failure.code == FailureCode::NotSignedIn => {
+            Check::optional("accepted", Err("Not signed in. Sign in with: service login".to_owned()))
         }
-        Err(failure) => found("accepted", Err(failure.message)),
-        Ok(whoami) => found("accepted", Ok(format!("the service knows {}", whoami.user.email))),
-    }
-}
-
-fn settings(context: &Context) -> Finding {
-    let origin = context.origin().map_err(|failure| failure.message);
-    found("address", origin.map(|origin| format!("{origin}, profile {}", context.profile)))
-}
-
-fn token(context: &Context) -> Finding {
-    let said = match &context.environment.token {
-        None => Ok("SERVICE_TOKEN is not set".to_owned()),
-        Some(token) => check_token(token.text())
-            .map(|_| "SERVICE_TOKEN is set, looks right, and is used before any sign-in".to_owned())
-            .map_err(|failure| failure.message),
-    };
-    found("token", said)
-}
-
-fn store(context: &Context) -> Finding {
-    let look = || {
-        let origin = context.origin()?;
-        let kept = context.kept(&origin)?;
-        Ok::<_, Failure>(match kept.record().map_err(crate::context::store_failed)? {
-            None => format!("not signed in; a file would be {}", shown(&kept.path())),
-            Some(sign_in) if sign_in.place == Place::Keyring => {
-                format!("{}, in the system keyring", sign_in.user.email)
-            }
-            Some(sign_in) => format!("{}, in {} (not encrypted)", sign_in.user.email, shown(&kept.path())),
-        })
-    };
-    found("sign-in", look().map_err(|failure| failure.message))
-}
-
-fn keyring(context: &Context) -> Finding {
-    let answer = Keyring::probe(&context.environment);
-    spare("keyring", answer.map(|()| "it answers".to_owned()).map_err(|why| format!("it does not answer ({why})")))
-}
-
-fn browser(context: &Context) -> Finding {
-    let environment = &context.environment;
-    let said = match (&environment.browser, environment.ssh, environment.display) {
-        (Some(_), ..) => Ok("the one that SERVICE_BROWSER or BROWSER names".to_owned()),
-        (None, true, _) => Err("this is an SSH session: sign in with a code by mail".to_owned()),
-        (None, false, true) => Ok("the system's own".to_owned()),
-        (None, false, false) => Err("no display: sign in with a code by mail".to_owned()),
-    };
-    spare("browser", said)
-}
-
-/// Whether the service answers, and is the one it says it is.
-async fn service(context: &Context) -> Vec<Finding> {
-    let ask = async {
-        let origin = context.origin()?;
-        let client = context.client(&origin)?;
-        let metadata = context.waiting(client.server_metadata()).await;
-        let metadata = metadata.map_err(|error| explain::refused_at(&origin, &error))?;
-        Ok::<_, Failure>((origin, metadata))
-    };
-    match ask.await {
-        Err(failure) => vec![found("service", Err(failure.message))],
-        Ok((origin, metadata)) => {
-            let issuer = metadata["issuer"].as_str().unwrap_or_default();
-            let same = issuer == origin.as_str();
-            let said =
-                if same { Ok(format!("{origin} answers")) } else { Err(format!("{origin} calls itself {issuer}")) };
-            vec![found("service", said)]
-        }
+        Err(failure) => Check::required("accepted", Err(failure.message)),
+        Ok(whoami) => Check::required("accepted", Ok(format!("Token accepted for {}", whoami.user.email))),
     }
 }

@@ -1,48 +1,51 @@
-//! `service help`: on a command, or on what all commands share.
+//! `service help`: help for a command, or for a topic that concerns all commands.
 
 use std::process::ExitCode;
 
 use crate::{
     command,
     environment::VARIABLES,
-    failure::{Code, EXITS, Failure},
+    failure::{EXIT_CODES, Failure, FailureCode},
     output,
 };
 
-const JSON: &str = "\
-With --json a command prints one JSON object on standard output, and nothing else there. Names are in camelCase, and
-moments in RFC 3339. Members may be added; none is renamed or removed.
+const JSON_HELP: &str = "\
+With --json, a command prints one JSON object on standard output and nothing
+else. Names are in camelCase, and times in RFC 3339. New members can be added;
+existing ones are never renamed or removed.
 
-A failure prints one object on standard error: {\"error\":{\"code\":…,\"message\":…,\"hint\":…}}, with `status`,
-`requestId`, `source`, `requiredScope` or `retryAfter` where they are known. `whoami` prints its object also when it
-fails: it is the answer.
+An error is one object on standard error:
+{\"error\":{\"code\":…,\"message\":…,\"hint\":…}}
+with `status`, `requestId`, `source`, `requiredScope` or `retryAfter` where
+known. `whoami` prints its object on standard output even if it fails.
 
---jq takes a filter and prints what it picks, texts without quotes. It knows most of the language of jq.
+--jq prints what a filter selects, with strings unquoted. It supports most of
+the jq language.
 
 Only `token create` ever prints a credential.";
 
 pub(super) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
     let words: Vec<_> = topic.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["environment"] => output::out(&listed(VARIABLES))?,
-        ["exit-codes"] => output::out(&listed(EXITS))?,
-        ["json"] => output::out(JSON)?,
-        _ => output::out(help_of(&words)?.trim_end())?,
+        ["environment"] => output::print_line(&format_rows(VARIABLES))?,
+        ["exit-codes"] => output::print_line(&format_rows(EXIT_CODES))?,
+        ["json"] => output::print_line(JSON_HELP)?,
+        _ => output::print_line(render_help(&words)?.trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed(rows: &[(&str, &str)]) -> String {
+fn format_rows(rows: &[(&str, &str)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     rows.iter().map(|(name, text)| format!("{name:width$}   {text}")).collect::<Vec<_>>().join("\n")
 }
 
-fn help_of(words: &[&str]) -> Result<String, Failure> {
+fn render_help(words: &[&str]) -> Result<String, Failure> {
     let mut all = command();
     all.build();
     let mut found = &mut all;
     for word in words {
-        let unknown = || Failure::new(Code::Usage, "There is no such command or topic.").next("service --help");
+        let unknown = || Failure::new(FailureCode::Usage, "Unknown command or topic.").hint("service --help");
         found = found.find_subcommand_mut(word).ok_or_else(unknown)?;
     }
     Ok(found.render_help().ansi().to_string())

@@ -1,28 +1,28 @@
-//! `service logout`: removes the sign-in here, always, and ends it on the server, if the server can be told.
+//! `service logout`: deletes the session on this machine, and revokes it on the server if the server can be reached.
 
 use serde_json::{Value, json};
 use service_api::{oauth::SERVICE_CLI, token::CliToken};
 use service_client::{TokenStore as _, lock_all};
 
 use crate::{
-    arguments::Logout,
-    context::{Context, kept_failed, store_failed},
-    credentials::{Kept, Place},
+    arguments::LogoutArgs,
+    context::{Context, session_failed, store_failed},
+    credentials::{SavedSignIn, StoreKind},
     explain,
     failure::Failure,
 };
 
-pub(super) async fn run(context: &Context, arguments: &Logout) -> Result<(), Failure> {
-    let kept = if arguments.all {
-        context.credentials()?.all().map_err(store_failed)?
+pub(super) async fn run(context: &Context, arguments: &LogoutArgs) -> Result<(), Failure> {
+    let sign_ins = if arguments.all {
+        context.credentials()?.list_sign_ins().map_err(store_failed)?
     } else {
-        vec![context.kept(&context.origin()?)?]
+        vec![context.saved_sign_in(&context.origin()?)?]
     };
     let (mut objects, mut failed) = (Vec::new(), None);
-    for kept in kept {
-        match sign_out(context, &kept).await {
+    for saved in sign_ins {
+        match sign_out(context, &saved).await {
             Ok(object) => objects.extend(object),
-            // The others are signed out all the same.
+            // The other sessions are signed out anyway.
             Err(failure) => failed = Some(failure),
         }
     }
@@ -30,9 +30,9 @@ pub(super) async fn run(context: &Context, arguments: &Logout) -> Result<(), Fai
         return Err(failure);
     }
     if objects.is_empty() {
-        context.output.note("Not signed in. Nothing to do.");
+        context.output.info("Not signed in. Nothing to do.");
     }
-    warn_of_token(context);
+    warn_about_token(context);
     let object = match objects.len() {
         _ if arguments.all => json!({ "signedOut": !objects.is_empty(), "signIns": objects }),
         0 => json!({ "signedOut": false }),
@@ -41,53 +41,54 @@ pub(super) async fn run(context: &Context, arguments: &Logout) -> Result<(), Fai
     context.output.result(&object, "")
 }
 
-async fn sign_out(context: &Context, kept: &Kept) -> Result<Option<Value>, Failure> {
-    // Whoever renews it at this moment is let finish: the token to give back is the youngest.
-    let locks = lock_all(kept.locks().map_err(store_failed)?).await.map_err(kept_failed)?;
-    let Some(sign_in) = kept.record().map_err(store_failed)? else { return Ok(None) };
-    let refresh_token = kept.refresh_token();
-    let forgotten = kept.forget();
+async fn sign_out(context: &Context, saved: &SavedSignIn) -> Result<Option<Value>, Failure> {
+    // Waits for a command that is refreshing the session, so that the newest token is revoked.
+    let locks = lock_all(saved.locks().map_err(store_failed)?).await.map_err(session_failed)?;
+    let Some(sign_in) = saved.record().map_err(store_failed)? else { return Ok(None) };
+    let refresh_token = saved.refresh_token();
+    let deleted = saved.forget();
     drop(locks);
 
-    let client = context.client(&kept.origin)?;
-    // Whatever became of it here, the server is told: with either token of the pair.
-    let told = match refresh_token {
-        Ok(Some(token)) => context.waiting(client.revoke(SERVICE_CLI, &token)).await,
-        _ => context.waiting(client.revoke_access(SERVICE_CLI, &sign_in.access_token)).await,
+    let client = context.client(&saved.origin)?;
+    // The server revokes the session for either token of the pair, whatever happened to the local files.
+    let revoked = match refresh_token {
+        Ok(Some(token)) => context.spin_while(client.revoke(SERVICE_CLI, &token)).await,
+        _ => context.spin_while(client.revoke_access(SERVICE_CLI, &sign_in.access_token)).await,
     };
-    let told = told.map_err(|error| explain::refused_at(&kept.origin, &error).code.as_str());
-    if let Err(error) = forgotten {
-        // The record is still there: nothing was signed out here.
-        if kept.record().map_err(store_failed)?.is_some() {
+    let revoked = revoked.map_err(|error| explain::explain_error(&saved.origin, &error).code.as_str());
+    if let Err(error) = deleted {
+        // The record is still there, so the user is not signed out on this machine.
+        if saved.record().map_err(store_failed)?.is_some() {
             return Err(store_failed(error));
         }
-        context.output.warn(&format!("{error} What it had is worth nothing once the session has ended."));
+        context.output.warn(&format!("{error} The leftover token stops working when the session is revoked."));
     }
-    let (email, store) = (&sign_in.user.email, sign_in.place);
-    match told {
+    let (email, store) = (&sign_in.user.email, sign_in.store);
+    match revoked {
         Ok(()) => {
-            let place = if store == Place::Keyring { "the system keyring" } else { "this computer" };
-            let text = format!("Signed out {email}. The session was ended on the server and removed from {place}.");
-            context.output.good(&text);
+            let place = if store == StoreKind::Keyring { "the system keyring" } else { "this computer" };
+            let text = format!("Signed out {email}. The session was revoked on the server and removed from {place}.");
+            context.output.success(&text);
         }
         Err(why) => {
-            context.output.good(&format!("Signed out {email} on this computer."));
-            let text =
-                format!("Could not tell the server ({why}). The session ends there when it is not used for 30 days.");
+            context.output.success(&format!("Signed out {email} on this computer."));
+            let text = format!(
+                "Couldn't revoke the session on the server ({why}). It expires there after 30 days without use."
+            );
             context.output.warn(&text);
         }
     }
     let mut object = json!({
-        "signedOut": true, "user": sign_in.user, "revokedOnServer": told.is_ok(), "store": store,
-        "profile": kept.profile, "apiUrl": kept.origin.as_str(),
+        "signedOut": true, "user": sign_in.user, "revokedOnServer": revoked.is_ok(), "store": store,
+        "profile": saved.profile, "apiUrl": saved.origin.as_str(),
     });
-    if let (Err(why), Value::Object(members)) = (told, &mut object) {
+    if let (Err(why), Value::Object(members)) = (revoked, &mut object) {
         members.insert("warning".to_owned(), why.into());
     }
     Ok(Some(object))
 }
 
-fn warn_of_token(context: &Context) {
+fn warn_about_token(context: &Context) {
     let Some(token) = &context.environment.token else { return };
     let text = "SERVICE_TOKEN is still set and still works.";
     match CliToken::parse(token.text()).and_then(|token| token.id()) {

@@ -1,10 +1,13 @@
-//! Which command was asked for. Each is a file that reads from top to bottom.
+//! Dispatches to the commands. Each command is a file.
 
 mod api;
+mod app;
 mod completion;
+mod deleted;
 mod doctor;
 mod help;
-mod login;
+mod invitation;
+pub(crate) mod login;
 mod logout;
 mod pack;
 mod project;
@@ -18,12 +21,12 @@ use std::process::ExitCode;
 use crate::{
     arguments::Command,
     context::Context,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     output,
 };
 
-/// What the shell is told about a command that somebody stopped.
-const STOPPED: u8 = 130;
+/// The exit code of a command that the user stopped with Ctrl-C.
+const CTRL_C_EXIT_CODE: u8 = 130;
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failure> {
     match command {
@@ -32,21 +35,26 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failu
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Code::RequestFailed, format!("Could not begin: {error}.")))?;
+    let runtime =
+        runtime.map_err(|error| Failure::new(FailureCode::RequestFailed, format!("Can't start: {error}.")))?;
     let is_login = matches!(command, Command::Login(_));
     let result = runtime.block_on(async {
         tokio::select! {
-            // First the command: what it reads from a pipe before it waits for anything is stopped by the system.
+            // The command first: while it reads a pipe and does not wait, the system's own Ctrl-C handling stops it.
             biased;
             result = dispatch(context, command) => Some(result),
             _ = tokio::signal::ctrl_c() => None,
         }
     });
-    // A thread may still wait for a line or for the keyring; nobody waits for it.
+    // A thread can still be waiting for a line or for the keyring; it is abandoned.
     runtime.shutdown_background();
     result.unwrap_or_else(|| {
-        output::instruct(if is_login && !context.is_saved() { "\nStopped. Nothing was saved." } else { "\nStopped." });
-        Ok(ExitCode::from(STOPPED))
+        output::print_instruction(if is_login && !context.is_saved() {
+            "\nStopped. Nothing was saved."
+        } else {
+            "\nStopped."
+        });
+        Ok(ExitCode::from(CTRL_C_EXIT_CODE))
     })
 }
 
@@ -59,9 +67,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Login(arguments) => login::run(context, &arguments).await,
         Command::Logout(arguments) => logout::run(context, &arguments).await,
         Command::Workspace(command) => workspace::run(context, command).await,
-        Command::Project(command) => project::run(context, &command).await,
+        Command::Invitation(command) => invitation::run(context, command).await,
+        Command::Project(command) => project::run(context, command).await,
         Command::Pack(command) => pack::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
+        Command::App(command) => app::run(context, command).await,
         Command::Completion { .. } | Command::Help { .. } => Ok(()),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The system's keyring. It belongs to others and may never answer, so every call has a limit.
+//! The system keyring. It can block forever, so every call has a timeout.
 
 use std::{
     path::Path,
@@ -10,139 +10,144 @@ use std::{
 use keyring_core::{CredentialStore, Entry, Error};
 use service_client::StoreError;
 
-use crate::{environment::Environment, origin::Origin};
+use crate::{duration::format_duration, environment::Environment, origin::Origin};
 
-/// How long the keyring may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long one call to the keyring can take.
+const KEYRING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// One entry.
+/// An entry of the system keyring.
 #[derive(Clone, Debug)]
-pub(crate) struct Keyring {
+pub(crate) struct KeyringEntry {
     service: String,
     user: String,
 }
 
-impl Keyring {
-    pub(crate) fn entry(origin: &Origin, name: &str) -> Self {
+/// Why the system keyring cannot be used. It carries no error of the keyring itself, because some contain the secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyringError {
+    #[error("no D-Bus session")]
+    NoDbusSession,
+    #[error("not available on WSL")]
+    Wsl,
+    #[error("no response within {}", format_duration(KEYRING_TIMEOUT))]
+    Timeout,
+    #[error("it is locked")]
+    Locked,
+    #[error("the entry is missing")]
+    NoEntry,
+    #[error("there are several matching entries")]
+    Ambiguous,
+    #[error("it refused the request")]
+    Refused,
+}
+
+impl KeyringEntry {
+    /// The entry with this name for a service.
+    pub(crate) fn new(origin: &Origin, name: &str) -> Self {
         Self { service: format!("service:{origin}"), user: name.to_owned() }
     }
 
-    /// Whether secrets can be kept here: keeps one, reads it and removes it. Says why not.
-    pub(crate) fn probe(environment: &Environment) -> Result<(), String> {
+    /// Checks that the keyring works: stores a test secret, reads it and deletes it.
+    pub(crate) fn check_keyring(environment: &Environment) -> Result<(), KeyringError> {
         if cfg!(target_os = "linux") {
-            if !environment.bus && !has_bus() {
-                return Err("no D-Bus session".to_owned());
+            if !environment.dbus_session && !has_session_bus() {
+                return Err(KeyringError::NoDbusSession);
             }
             if environment.wsl {
-                return Err("there is none on WSL".to_owned());
+                return Err(KeyringError::Wsl);
             }
         }
         let probe = Self { service: "service:probe".to_owned(), user: std::process::id().to_string() };
-        probe
-            .call(|entry| {
-                entry.set_secret(b"probe")?;
-                let read = entry.get_secret();
-                entry.delete_credential()?;
-                read.map(drop)
-            })
-            .map_err(|trouble| trouble.why)
+        probe.call(|entry| {
+            entry.set_secret(b"probe")?;
+            let read = entry.get_secret();
+            entry.delete_credential()?;
+            read.map(drop)
+        })
     }
 
-    pub(super) fn get(&self) -> Result<Option<String>, StoreError> {
+    pub(super) fn read(&self) -> Result<Option<String>, StoreError> {
         match self.call(Entry::get_secret) {
             Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
-            Err(trouble) if trouble.no_entry => Ok(None),
-            Err(trouble) => Err(trouble.into()),
+            Err(KeyringError::NoEntry) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// As bytes, not as text, which would be twice as long on Windows, where there is room for 2,560.
-    pub(super) fn set(&self, secret: &str) -> Result<(), StoreError> {
+    /// Stores a secret as bytes. As text it would take twice the space on Windows, where an entry has 2,560 bytes.
+    pub(super) fn write(&self, secret: &str) -> Result<(), StoreError> {
         let secret = secret.as_bytes().to_vec();
         self.call(move |entry| entry.set_secret(&secret)).map_err(StoreError::from)
     }
 
     pub(super) fn delete(&self) -> Result<(), StoreError> {
         match self.call(Entry::delete_credential) {
-            Err(trouble) if !trouble.no_entry => Err(trouble.into()),
-            _ => Ok(()),
+            Ok(()) | Err(KeyringError::NoEntry) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// A file name of its own for each entry.
+    /// The name of the lock file of this entry.
     pub(super) fn lock_name(&self) -> String {
         let plain =
             |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>();
         format!("{}.{}.lock", plain(&self.service), plain(&self.user))
     }
 
-    /// Runs `work` on a thread of its own, which is left alone if it takes too long.
+    /// Runs `work` on a thread of its own, and abandons the thread after `KEYRING_TIMEOUT`.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, KeyringTrouble> {
-        let (give, got) = mpsc::channel();
+    ) -> Result<T, KeyringError> {
+        let (sender, receiver) = mpsc::channel();
         let this = self.clone();
         thread::spawn(move || {
-            let result = store().and_then(|store| work(&store.build(&this.service, &this.user, None)?));
-            drop(give.send(result.map_err(|error| KeyringTrouble::of(&error))));
+            let result = open_store().and_then(|store| work(&store.build(&this.service, &this.user, None)?));
+            drop(sender.send(result.map_err(|error| KeyringError::from(&error))));
         });
-        got.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            let why = format!("D-Bus did not reply within {} s", PATIENCE.as_secs());
-            Err(KeyringTrouble {
-                why: if cfg!(target_os = "linux") { why } else { "it did not answer".to_owned() },
-                no_entry: false,
-            })
-        })
+        receiver.recv_timeout(KEYRING_TIMEOUT).unwrap_or(Err(KeyringError::Timeout))
     }
 }
 
-struct KeyringTrouble {
-    why: String,
-    no_entry: bool,
-}
-
-impl KeyringTrouble {
-    /// Only what kind of trouble: some kinds carry the secret.
-    fn of(error: &Error) -> Self {
-        let why = match error {
-            Error::NoStorageAccess(_) => "it is locked",
-            Error::NoEntry => "the entry is gone",
-            Error::Ambiguous(_) => "there are several such entries",
-            _ => "it refused",
-        };
-        Self { why: why.to_owned(), no_entry: matches!(error, Error::NoEntry) }
+impl From<&Error> for KeyringError {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::NoStorageAccess(_) => Self::Locked,
+            Error::NoEntry => Self::NoEntry,
+            Error::Ambiguous(_) => Self::Ambiguous,
+            _ => Self::Refused,
+        }
     }
 }
 
-impl From<KeyringTrouble> for StoreError {
-    fn from(trouble: KeyringTrouble) -> Self {
-        Self::other(format!("The system keyring could not be used: {}.", trouble.why))
+impl From<KeyringError> for StoreError {
+    fn from(error: KeyringError) -> Self {
+        Self::other(format!("Can't use the system keyring ({error})."))
     }
 }
 
 #[cfg(target_os = "linux")]
-fn store() -> Result<Arc<CredentialStore>, Error> {
+fn open_store() -> Result<Arc<CredentialStore>, Error> {
     Ok(zbus_secret_service_keyring_store::Store::new()?)
 }
 
 #[cfg(target_os = "macos")]
-fn store() -> Result<Arc<CredentialStore>, Error> {
+fn open_store() -> Result<Arc<CredentialStore>, Error> {
     Ok(apple_native_keyring_store::keychain::Store::new()?)
 }
 
 #[cfg(windows)]
-fn store() -> Result<Arc<CredentialStore>, Error> {
+fn open_store() -> Result<Arc<CredentialStore>, Error> {
     Ok(windows_native_keyring_store::Store::new()?)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-fn store() -> Result<Arc<CredentialStore>, Error> {
+fn open_store() -> Result<Arc<CredentialStore>, Error> {
     Err(Error::NoDefaultStore)
 }
 
-/// Whether there is a session's bus where systemd puts it.
-fn has_bus() -> bool {
+/// Whether systemd has a D-Bus session for this user.
+fn has_session_bus() -> bool {
     #[cfg(unix)]
     {
         let user = rustix::process::geteuid().as_raw();

@@ -1,8 +1,10 @@
-//! The sign-ins that are kept on this machine: one for each profile and each address of a service.
+//! The sign-ins that are stored on this machine: one for each profile and each origin of a service.
 //!
-//! `credentials.json` holds all of them. For each it says where the refresh token is: in the file itself or in the
-//! system's keyring. That record decides; the other place is never tried.
+//! `credentials.json` has the record of each sign-in, with its access token. The record says where the refresh token is: in
+//! the system keyring, or in a file of its own. The command reads it only to refresh the session and to sign out, and never
+//! looks in the other store.
 
+mod device_secrets;
 mod keyring;
 mod record;
 
@@ -11,94 +13,98 @@ use std::path::{Path, PathBuf};
 use service_api::token::RefreshToken;
 use service_client::{Access, StoreError, TokenStore, private_file};
 
-use self::record::{Book, Profile};
+use self::record::{CredentialsFile, Profile};
 pub(crate) use self::{
-    keyring::Keyring,
-    record::{SavedWorkspace, SignIn, Signer},
+    device_secrets::DeviceSecrets,
+    keyring::KeyringEntry,
+    record::{SavedWorkspace, SignInRecord, SignedInUser},
 };
-use crate::{environment::Environment, failure::Failure, origin::Origin};
+use crate::{commands::login::pkce, environment::Environment, failure::Failure, origin::Origin};
 
-/// Where refresh tokens are kept.
+/// Where a refresh token is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Place {
-    /// The system's keyring
+pub(crate) enum StoreKind {
+    /// System keyring
     Keyring,
-    /// A file that only you can read
+    /// File that only you can read
     File,
 }
 
-/// The file with all sign-ins.
+/// The file with the records of all sign-ins.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Credentials {
-    pub(crate) fn of(environment: &Environment) -> Result<Self, Failure> {
-        Ok(Self { folder: environment.folder()? })
+    pub(crate) fn open(environment: &Environment) -> Result<Self, Failure> {
+        Ok(Self { directory: environment.config_dir()? })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.join("credentials.json")
+        self.directory.join("credentials.json")
     }
 
-    /// The sign-in of a profile at an address. It is found by the address, so that no other is ever sent it.
-    pub(crate) fn sign_in(&self, profile: &str, origin: &Origin) -> Kept {
-        Kept { credentials: self.clone(), profile: profile.to_owned(), origin: origin.clone() }
+    /// The sign-in of a profile at an origin. Because it is found by origin, its tokens are never sent to another one.
+    pub(crate) fn sign_in(&self, profile: &str, origin: &Origin) -> SavedSignIn {
+        SavedSignIn { credentials: self.clone(), profile: profile.to_owned(), origin: origin.clone() }
     }
 
-    /// Every sign-in there is.
-    pub(crate) fn all(&self) -> Result<Vec<Kept>, StoreError> {
-        let book = self.read()?;
-        let each = book.profiles.iter().flat_map(|(name, profile)| {
+    /// Every sign-in of every profile.
+    pub(crate) fn list_sign_ins(&self) -> Result<Vec<SavedSignIn>, StoreError> {
+        let file = self.read()?;
+        let sign_ins = file.profiles.iter().flat_map(|(name, profile)| {
             let origins = profile.sign_ins.keys().filter_map(|origin| Origin::parse(origin).ok());
             origins.map(|origin| self.sign_in(name, &origin)).collect::<Vec<_>>()
         });
-        Ok(each.collect())
+        Ok(sign_ins.collect())
     }
 
-    /// The address that a profile last signed in to.
+    /// The origin that a profile last signed in to.
     pub(crate) fn last_origin(&self, profile: &str) -> Result<Option<String>, StoreError> {
         Ok(self.read()?.profiles.remove(profile).and_then(|profile| profile.api_url))
     }
 
-    /// The mode that the file had, if others could read it until this very call.
-    pub(crate) fn repair(&self) -> Result<Option<u32>, StoreError> {
+    /// Makes the file private. Returns the mode that it had, if other users could read it.
+    pub(crate) fn repair_mode(&self) -> Result<Option<u32>, StoreError> {
         Ok(private_file::read(&self.path())?.and_then(|contents| contents.repaired))
     }
 
-    fn read(&self) -> Result<Book, StoreError> {
-        let Some(contents) = private_file::read(&self.path())? else { return Ok(Book::default()) };
-        Book::parse(&contents.text).map_err(|why| StoreError::new(&self.path(), &why))
+    fn read(&self) -> Result<CredentialsFile, StoreError> {
+        let Some(contents) = private_file::read(&self.path())? else { return Ok(CredentialsFile::default()) };
+        CredentialsFile::parse(&contents.text).map_err(|why| StoreError::new(&self.path(), &why))
     }
 
-    fn write(&self, book: &Book) -> Result<(), StoreError> {
-        private_file::write(&self.path(), &book.to_text())
+    fn write(&self, file: &CredentialsFile) -> Result<(), StoreError> {
+        private_file::write(&self.path(), &file.to_text())
     }
 }
 
-/// One sign-in, and where it is kept.
+/// The sign-in of a profile at an origin, as it is stored on this machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SavedSignIn {
     credentials: Credentials,
     pub(crate) profile: String,
     pub(crate) origin: Origin,
 }
 
-impl Kept {
-    pub(crate) fn record(&self) -> Result<Option<SignIn>, StoreError> {
-        let mut book = self.credentials.read()?;
-        Ok(book.profiles.get_mut(&self.profile).and_then(|profile| profile.sign_ins.remove(self.origin.as_str())))
+impl SavedSignIn {
+    pub(crate) fn record(&self) -> Result<Option<SignInRecord>, StoreError> {
+        let mut file = self.credentials.read()?;
+        Ok(file.profiles.get_mut(&self.profile).and_then(|profile| profile.sign_ins.remove(self.origin.as_str())))
     }
 
-    /// Keeps a new sign-in in the place of the one before. The caller holds the locks.
-    pub(crate) fn put(&self, mut sign_in: SignIn) -> Result<(), StoreError> {
-        if sign_in.place == Place::Keyring {
-            let refresh_token = sign_in.refresh_token.take();
-            let refresh_token =
-                refresh_token.ok_or_else(|| StoreError::other("there is no refresh token".to_owned()))?;
-            self.entry(&sign_in)?.set(refresh_token.expose())?;
+    /// Stores a new sign-in, and replaces the previous one. The caller holds the locks.
+    pub(crate) fn store(&self, mut sign_in: SignInRecord) -> Result<(), StoreError> {
+        let refresh_token = sign_in.refresh_token.take();
+        let refresh_token =
+            refresh_token.ok_or_else(|| StoreError::other("The service sent no refresh token.".to_owned()))?;
+        match sign_in.store {
+            StoreKind::Keyring => self.keyring_entry(&sign_in)?.write(refresh_token.expose())?,
+            StoreKind::File => {
+                private_file::write(&self.token_file(self.entry_name(&sign_in)?), refresh_token.expose())?;
+            }
         }
         self.change(|profile| {
             profile.api_url = Some(self.origin.as_str().to_owned());
@@ -106,8 +112,8 @@ impl Kept {
         })
     }
 
-    /// Chooses the workspace that commands work in.
-    pub(crate) fn choose(&self, workspace: SavedWorkspace) -> Result<(), StoreError> {
+    /// Saves the workspace for later commands.
+    pub(crate) fn save_workspace(&self, workspace: SavedWorkspace) -> Result<(), StoreError> {
         self.change(|profile| {
             if let Some(sign_in) = profile.sign_ins.get_mut(self.origin.as_str()) {
                 sign_in.workspace = Some(workspace);
@@ -119,59 +125,78 @@ impl Kept {
         self.credentials.path()
     }
 
-    /// Removes what the keyring has of a sign-in.
-    pub(crate) fn forget_entry(&self, sign_in: &SignIn) -> Result<(), StoreError> {
-        if sign_in.place == Place::Keyring { self.entry(sign_in)?.delete() } else { Ok(()) }
+    /// Deletes the refresh token of a sign-in from the keyring or the directory of refresh tokens.
+    pub(crate) fn delete_refresh_token(&self, sign_in: &SignInRecord) -> Result<(), StoreError> {
+        match (sign_in.store, sign_in.entry.as_deref()) {
+            (StoreKind::Keyring, _) => self.keyring_entry(sign_in)?.delete(),
+            (StoreKind::File, Some(name)) => private_file::remove(&self.token_file(name)),
+            (StoreKind::File, None) => Ok(()),
+        }
     }
 
-    fn entry(&self, sign_in: &SignIn) -> Result<Keyring, StoreError> {
-        let name = sign_in.entry.as_deref();
-        let name =
-            name.ok_or_else(|| StoreError::new(&self.path(), "does not name the keyring's entry; sign in again"))?;
-        Ok(Keyring::entry(&self.origin, name))
+    fn keyring_entry(&self, sign_in: &SignInRecord) -> Result<KeyringEntry, StoreError> {
+        Ok(KeyringEntry::new(&self.origin, self.entry_name(sign_in)?))
+    }
+
+    fn entry_name<'s>(&self, sign_in: &'s SignInRecord) -> Result<&'s str, StoreError> {
+        let name = sign_in.entry.as_deref().filter(|name| is_safe_file_name(name));
+        name.ok_or_else(|| StoreError::new(&self.path(), "doesn't name the refresh token. Sign in again."))
+    }
+
+    /// The path of the file with a refresh token.
+    fn token_file(&self, name: &str) -> PathBuf {
+        self.credentials.directory.join("refresh-tokens").join(name)
     }
 
     fn change(&self, change: impl FnOnce(&mut Profile)) -> Result<(), StoreError> {
-        let mut book = self.credentials.read()?;
-        change(book.profiles.entry(self.profile.clone()).or_default());
-        self.credentials.write(&book)
+        let mut file = self.credentials.read()?;
+        change(file.profiles.entry(self.profile.clone()).or_default());
+        self.credentials.write(&file)
     }
 }
 
-impl TokenStore for Kept {
+impl TokenStore for SavedSignIn {
     fn locks(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let own = self.credentials.folder.join("credentials.lock");
-        let Some(sign_in) = self.record()?.filter(|sign_in| sign_in.place == Place::Keyring) else {
+        let own = self.credentials.directory.join("credentials.lock");
+        let Some(sign_in) = self.record()?.filter(|sign_in| sign_in.store == StoreKind::Keyring) else {
             return Ok(vec![own]);
         };
-        // A keyring's entry is its user's, whatever folder the command was given, and so is its lock.
-        let folder = Environment::user_folder().map_err(|failure| StoreError::other(failure.message))?;
-        Ok(vec![folder.join(self.entry(&sign_in)?.lock_name()), own])
+        // A keyring entry belongs to the user, whatever `SERVICE_CONFIG_DIR` is, so its lock file does too.
+        let directory = Environment::state_dir().map_err(|failure| StoreError::other(failure.message))?;
+        Ok(vec![directory.join(self.keyring_entry(&sign_in)?.lock_name()), own])
     }
 
     fn access(&self) -> Result<Option<Access>, StoreError> {
-        Ok(self.record()?.map(SignIn::access))
+        Ok(self.record()?.map(SignInRecord::into_access))
     }
 
     fn refresh_token(&self) -> Result<Option<RefreshToken>, StoreError> {
         match self.record()? {
-            Some(sign_in) if sign_in.place == Place::Keyring => {
-                Ok(self.entry(&sign_in)?.get()?.and_then(|text| RefreshToken::parse(&text)))
+            Some(sign_in) if sign_in.store == StoreKind::Keyring => {
+                Ok(self.keyring_entry(&sign_in)?.read()?.and_then(|text| RefreshToken::parse(&text)))
             }
-            Some(sign_in) => Ok(sign_in.refresh_token),
+            Some(SignInRecord { refresh_token: Some(token), .. }) => Ok(Some(token)),
+            Some(sign_in) => {
+                let contents = private_file::read(&self.token_file(self.entry_name(&sign_in)?))?;
+                Ok(contents.and_then(|contents| RefreshToken::parse(contents.text.trim())))
+            }
             None => Ok(None),
         }
     }
 
     fn save(&self, access: &Access, refresh_token: &RefreshToken) -> Result<(), StoreError> {
-        let kept = self.record()?.filter(|sign_in| sign_in.place == Place::Keyring);
-        let in_keyring = kept.is_some();
-        if let Some(sign_in) = kept {
-            self.entry(&sign_in)?.set(refresh_token.expose())?;
+        let Some(sign_in) = self.record()? else { return Ok(()) };
+        let name = match sign_in.entry.clone() {
+            Some(name) => name,
+            None => random_name()?,
+        };
+        match sign_in.store {
+            StoreKind::Keyring => self.keyring_entry(&sign_in)?.write(refresh_token.expose())?,
+            StoreKind::File => private_file::write(&self.token_file(&name), refresh_token.expose())?,
         }
         self.change(|profile| {
             if let Some(sign_in) = profile.sign_ins.get_mut(self.origin.as_str()) {
-                sign_in.renew(access, (!in_keyring).then(|| refresh_token.clone()));
+                sign_in.replace_tokens(access, name);
             }
         })
     }
@@ -181,12 +206,21 @@ impl TokenStore for Kept {
         self.change(|profile| {
             profile.sign_ins.remove(self.origin.as_str());
         })?;
-        // Last: should the keyring not answer, at least nothing here points to it any more.
-        self.forget_entry(&sign_in)
+        // Last, so that the record is gone even if the keyring does not respond.
+        self.delete_refresh_token(&sign_in)
     }
 }
 
-/// A path as people write it.
-pub(crate) fn shown(path: &Path) -> String {
+/// Whether a file name stays in its own directory.
+fn is_safe_file_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn random_name() -> Result<String, StoreError> {
+    pkce::random_text().map_err(|failure| StoreError::other(failure.message))
+}
+
+/// Formats a path for the user.
+pub(crate) fn display_path(path: &Path) -> String {
     path.display().to_string()
 }

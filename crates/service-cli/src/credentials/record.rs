@@ -1,4 +1,4 @@
-//! What `credentials.json` says, and its one form.
+//! The contents of `credentials.json`.
 
 use std::collections::BTreeMap;
 
@@ -12,79 +12,81 @@ use service_api::{
 };
 use service_client::Access;
 
-use super::Place;
+use super::StoreKind;
 
-const VERSION: u32 = 1;
+/// The version of the format that this command reads and writes.
+const FORMAT_VERSION: u32 = 1;
 
-/// All of it.
+/// The whole file: sign-ins by profile.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Book {
+pub(super) struct CredentialsFile {
     version: u32,
     pub(super) profiles: BTreeMap<String, Profile>,
 }
 
+/// The sign-ins of a profile.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Profile {
-    /// The address that was last signed in to.
+    /// The origin that the profile last signed in to.
     pub(super) api_url: Option<String>,
-    /// By address.
-    pub(super) sign_ins: BTreeMap<String, SignIn>,
+    /// Sign-ins by origin.
+    pub(super) sign_ins: BTreeMap<String, SignInRecord>,
 }
 
+/// A sign-in of a user at a service.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SignIn {
-    pub(crate) user: Signer,
-    #[serde(rename = "store")]
-    pub(crate) place: Place,
-    /// What its entry in the keyring is called. Drawn for each sign-in, so that no two share one.
+pub(crate) struct SignInRecord {
+    pub(crate) user: SignedInUser,
+    pub(crate) store: StoreKind,
+    /// The name of the refresh token in the keyring or in the directory of refresh tokens. It is random, so that no two
+    /// sign-ins share one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) entry: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<SavedWorkspace>,
+    /// The scopes that were requested, which can be more than were granted. The next sign-in requests them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) requested_scope: Option<String>,
     pub(crate) scopes: Scopes,
     pub(crate) access_token: AccessToken,
     #[serde(with = "instant::Written")]
     pub(crate) access_expires_at: Timestamp,
-    /// Absent where the keyring has it.
+    /// The refresh token, where an older version of the command stored it. The next refresh moves it to its own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refresh_token: Option<RefreshToken>,
 }
 
-/// Who signed in.
+/// The user who signed in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Signer {
+pub(crate) struct SignedInUser {
     pub(crate) id: UserId,
     pub(crate) email: String,
 }
 
-/// The workspace that was chosen; `id` may be `personal`.
+/// The workspace that the user saved with `service workspace use`. Its ID can be `personal`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedWorkspace {
     pub(crate) id: String,
     pub(crate) name: String,
 }
 
-impl Default for Book {
+impl Default for CredentialsFile {
     fn default() -> Self {
-        Self { version: VERSION, profiles: BTreeMap::new() }
+        Self { version: FORMAT_VERSION, profiles: BTreeMap::new() }
     }
 }
 
-impl Book {
-    /// Errors never quote the text: it holds tokens.
+impl CredentialsFile {
+    /// Parses the file. Errors continue a sentence that begins with its path, and never quote it, because it has tokens.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let book: Self = serde_json::from_str(text).map_err(|error| {
-            format!(
-                "cannot be read (line {}, column {}); sign in again after removing it",
-                error.line(),
-                error.column()
-            )
+        let file: Self = serde_json::from_str(text).map_err(|error| {
+            format!("is invalid (line {}, column {}). Delete it and sign in again.", error.line(), error.column())
         })?;
-        match book.version {
-            VERSION => Ok(book),
-            other => Err(format!("is of version {other}, which this command does not know; update it")),
+        match file.version {
+            FORMAT_VERSION => Ok(file),
+            other => Err(format!("has version {other}, which this command doesn't support. Update the command.")),
         }
     }
 
@@ -93,15 +95,22 @@ impl Book {
     }
 }
 
-impl SignIn {
-    pub(super) fn access(self) -> Access {
+impl SignInRecord {
+    pub(super) fn into_access(self) -> Access {
         Access { token: self.access_token, expires_at: self.access_expires_at }
     }
 
-    pub(super) fn renew(&mut self, access: &Access, refresh_token: Option<RefreshToken>) {
+    /// Replaces the access token, and the name of the refresh token.
+    pub(super) fn replace_tokens(&mut self, access: &Access, entry: String) {
         self.access_token = access.token.clone();
         self.access_expires_at = access.expires_at;
-        self.refresh_token = refresh_token;
+        self.entry = Some(entry);
+        self.refresh_token = None;
+    }
+
+    /// The scopes that the sign-in requested.
+    pub(crate) fn requested_scope(&self) -> &str {
+        self.requested_scope.as_deref().unwrap_or("read write")
     }
 }
 
@@ -110,11 +119,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_read_is_not_quoted() {
-        let why =
-            Book::parse(r#"{"version":1,"profiles":{"default":{"signIns":{"https://a.example":"svc_rt_secret"}}}}"#);
+    fn errors_do_not_quote_the_file() {
+        let why = CredentialsFile::parse(
+            r#"{"version":1,"profiles":{"default":{"signIns":{"https://a.example":"svc_rt_secret"}}}}"#,
+        );
         assert!(!why.err().unwrap().contains("secret"));
-        assert!(Book::parse(r#"{"version":2,"profiles":{}}"#).is_err());
-        assert!(Book::parse(&Book::default().to_text()).is_ok());
+        assert!(CredentialsFile::parse(r#"{"version":2,"profiles":{}}"#).is_err());
+        assert!(CredentialsFile::parse(&CredentialsFile::default().to_text()).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! No command shows a secret: not on its screen, not to those who list processes, not with everything told.
+//! No command reveals a secret: not in its output, not in the process list, not with verbose logging.
 
 use std::fs;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::{
     machine::{EMAIL, run},
-    token::settled,
-    whoami::make_token,
+    token::sign_in_with_workspace,
+    whoami::create_token,
 };
 
 #[test]
-fn nothing_but_making_a_token_prints_a_secret() -> Result<()> {
+fn only_token_create_prints_a_secret() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         server.advance(61);
-        let (token, _) = make_token(server, EMAIL, &json!({})).await?;
+        let (token, _) = create_token(server, EMAIL, &json!({})).await?;
         let commands: [&[&str]; 14] = [
             &["whoami"],
             &["token", "list"],
@@ -36,7 +36,7 @@ fn nothing_but_making_a_token_prints_a_secret() -> Result<()> {
         for extra in [&["--verbose"][..], &["--json"], &["--verbose", "--json"]] {
             for variables in [vec![("SERVICE_LOG", "trace")], vec![("SERVICE_LOG", "trace"), ("SERVICE_TOKEN", &token)]]
             {
-                machine.expire()?;
+                machine.expire_access_token()?;
                 for command in commands {
                     let ran = machine.run_with(&[command, extra].concat(), &variables).await?;
                     let shown = format!("{}{}", ran.stdout, ran.stderr);
@@ -55,9 +55,9 @@ fn nothing_but_making_a_token_prints_a_secret() -> Result<()> {
 fn a_token_is_in_no_process_list() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
-        machine.expire()?;
-        // It waits for the lock, and can be looked at.
-        let lock = fs::File::options().write(true).open(machine.config().join("credentials.lock"))?;
+        machine.expire_access_token()?;
+        // The command waits for the lock, so that its process can be inspected.
+        let lock = fs::File::options().write(true).open(machine.config_dir().join("credentials.lock"))?;
         lock.lock()?;
         let mut child = machine.command().arg("whoami").spawn()?;
         let line = fs::read(format!("/proc/{}/cmdline", child.id()))?;
@@ -66,7 +66,7 @@ fn a_token_is_in_no_process_list() -> Result<()> {
         machine.leaks.assert_clean("the environment", &variables);
         child.kill()?;
         child.wait()?;
-        // There is no flag for one either.
+        // There is no option for a token.
         let refused = machine.run(&["whoami", "--token", "svc_cli_x"]).await?;
         assert_eq!(refused.code, Some(2));
         Ok(())
@@ -74,7 +74,7 @@ fn a_token_is_in_no_process_list() -> Result<()> {
 }
 
 #[test]
-fn errors_for_programs_are_one_object_of_one_form() -> Result<()> {
+fn json_errors_are_one_object_with_a_code() -> Result<()> {
     run(async |_, machine| {
         for (arguments, code, exit) in [
             (&["token", "list", "--json"][..], "not_signed_in", 4),

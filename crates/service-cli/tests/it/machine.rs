@@ -1,4 +1,4 @@
-//! A machine with the command on it: an empty home, an environment of its own, and a server to talk to.
+//! A machine for a test: the command with an empty home directory, its own environment, and a server.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::pty::Pty;
 
 pub(crate) const EMAIL: &str = "ana@acme.test";
 
-/// One machine. Whatever a command prints there is searched for secrets.
+/// One machine. The standard error of every command on it is searched for secrets.
 pub(crate) struct Machine {
     pub(crate) home: TempDir,
     pub(crate) url: String,
@@ -29,15 +29,15 @@ pub(crate) struct Machine {
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// What a command did.
+/// The output and the exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) code: Option<i32>,
 }
 
-/// Runs a test against a server that goes by the address it listens on, as the command will insist.
+/// Runs a test against a server whose base URL is the address it listens on, because the command checks the issuer.
 pub(crate) fn run(test: impl AsyncFnOnce(&TestServer, &Machine) -> Result<()>) -> Result<()> {
     run_with(&[], test)
 }
@@ -54,17 +54,17 @@ pub(crate) fn run_with(
         setup = setup.set(key, value);
     }
     setup.run(async |server| {
-        let machine = Machine::new(&server.door.url, &server.leaks)?;
+        let machine = Machine::new(&server.http.url, &server.leaks)?;
         test(server, &machine).await
     })
 }
 
-/// Runs a test against servers that are processes of their own, by the clock of this machine.
+/// Runs a test against servers that are separate processes and use the system clock.
 pub(crate) fn run_processes(test: impl AsyncFnOnce(&TestServer) -> Result<()>) -> Result<()> {
     Setup::default().on_system_clock().run(test)
 }
 
-/// Starts a node that goes by the address it listens on, with these settings beside.
+/// Starts a node whose base URL is the address it listens on, with additional settings.
 pub(crate) fn start_node(server: &TestServer, settings: &[(&str, &str)]) -> Result<Process> {
     let address = format!("127.0.0.1:{}", ports::free()?);
     let mut all = server.settings.clone();
@@ -88,45 +88,55 @@ impl Machine {
         self
     }
 
-    pub(crate) fn config(&self) -> PathBuf {
+    pub(crate) fn config_dir(&self) -> PathBuf {
         self.home.path().join("config")
     }
 
-    pub(crate) fn file(&self) -> PathBuf {
-        self.config().join("credentials.json")
+    pub(crate) fn credentials_path(&self) -> PathBuf {
+        self.config_dir().join("credentials.json")
     }
 
-    /// What the command kept.
-    pub(crate) fn kept(&self) -> Result<Value> {
-        Ok(serde_json::from_slice(&fs::read(self.file())?)?)
+    /// Reads `credentials.json`.
+    pub(crate) fn read_credentials(&self) -> Result<Value> {
+        Ok(serde_json::from_slice(&fs::read(self.credentials_path())?)?)
     }
 
-    /// The one sign-in in the file.
+    /// The sign-in of the default profile.
     pub(crate) fn sign_in(&self) -> Result<Value> {
-        Ok(self.kept()?["profiles"]["default"]["signIns"][&self.url].clone())
+        Ok(self.read_credentials()?["profiles"]["default"]["signIns"][&self.url].clone())
     }
 
-    /// Changes the one sign-in in the file.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
-        let mut kept = self.kept()?;
-        change(&mut kept["profiles"]["default"]["signIns"][&self.url]);
-        fs::write(self.file(), serde_json::to_vec(&kept)?)?;
+    /// The path of the file with the refresh token.
+    pub(crate) fn refresh_token_path(&self) -> Result<PathBuf> {
+        let name = self.sign_in()?["entry"].as_str().context("no refresh token is named")?.to_owned();
+        Ok(self.config_dir().join("refresh-tokens").join(name))
+    }
+
+    pub(crate) fn refresh_token(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.refresh_token_path()?)?)
+    }
+
+    /// Edits the sign-in of the default profile.
+    pub(crate) fn edit_sign_in(&self, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let mut credentials = self.read_credentials()?;
+        change(&mut credentials["profiles"]["default"]["signIns"][&self.url]);
+        fs::write(self.credentials_path(), serde_json::to_vec(&credentials)?)?;
         Ok(())
     }
 
-    /// Makes the access token look old.
-    pub(crate) fn expire(&self) -> Result<()> {
-        self.change(|sign_in| sign_in["accessExpiresAt"] = "2020-01-01T00:00:00.000Z".into())
+    /// Makes the access token look expired to the command.
+    pub(crate) fn expire_access_token(&self) -> Result<()> {
+        self.edit_sign_in(|sign_in| sign_in["accessExpiresAt"] = "2020-01-01T00:00:00.000Z".into())
     }
 
-    /// The variables that every command on this machine has.
+    /// The environment of every command on this machine.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let mut all = vec![
             ("PATH".to_owned(), variable("PATH").unwrap_or_default()),
             ("HOME".to_owned(), self.home.path().display().to_string()),
             ("SHELL".to_owned(), "/bin/sh".to_owned()),
             ("TERM".to_owned(), "xterm".to_owned()),
-            ("SERVICE_CONFIG_DIR".to_owned(), self.config().display().to_string()),
+            ("SERVICE_CONFIG_DIR".to_owned(), self.config_dir().display().to_string()),
             ("SERVICE_API_URL".to_owned(), self.url.clone()),
         ];
         all.extend(self.environment.clone());
@@ -139,20 +149,20 @@ impl Machine {
         command
     }
 
-    /// Runs the command without a terminal. The server runs on this thread: waiting must not stop it.
-    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<Ran> {
-        self.finish(self.command().args(arguments)).await
+    /// Runs the command without a terminal. It does not block, because the server runs on this thread.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<CommandOutput> {
+        self.run_command(self.command().args(arguments)).await
     }
 
-    pub(crate) async fn run_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Ran> {
-        self.finish(self.command().args(arguments).envs(environment.iter().copied())).await
+    pub(crate) async fn run_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<CommandOutput> {
+        self.run_command(self.command().args(arguments).envs(environment.iter().copied())).await
     }
 
-    pub(crate) async fn finish(&self, command: &mut Command) -> Result<Ran> {
+    pub(crate) async fn run_command(&self, command: &mut Command) -> Result<CommandOutput> {
         let mut command = std::mem::replace(command, Command::new("true"));
         let output = tokio::task::spawn_blocking(move || command.stdin(std::process::Stdio::null()).output()).await??;
-        self.learn();
-        let ran = Ran {
+        self.register_secrets();
+        let ran = CommandOutput {
             stdout: String::from_utf8(output.stdout)?,
             stderr: String::from_utf8(output.stderr)?,
             code: output.status.code(),
@@ -161,7 +171,8 @@ impl Machine {
         Ok(ran)
     }
 
-    /// A transcript: `O|` is standard output, `E|` standard error; what differs from run to run is named.
+    /// Runs the command and returns a transcript: `E|` is standard error, `O|` standard output. What differs between runs is
+    /// redacted.
     pub(crate) async fn show(&self, arguments: &[&str]) -> Result<String> {
         self.show_with(arguments, &[]).await
     }
@@ -171,16 +182,16 @@ impl Machine {
         Ok(self.transcript(&ran))
     }
 
-    pub(crate) fn transcript(&self, ran: &Ran) -> String {
+    pub(crate) fn transcript(&self, ran: &CommandOutput) -> String {
         let lines = |mark: &str, text: &str| text.lines().map(|line| format!("{mark}| {line}")).collect::<Vec<_>>();
         let code = ran.code.map_or("none".to_owned(), |code| code.to_string());
         let all = [lines("E", &ran.stderr), lines("O", &ran.stdout), vec![format!("exit {code}")]].concat();
-        self.plain(&all.join("\n"))
+        self.redact(&all.join("\n"))
     }
 
-    /// Without what differs from run to run.
-    pub(crate) fn plain(&self, text: &str) -> String {
-        let text = text.replace(&self.config().display().to_string(), "<config>").replace(&self.url, "<server>");
+    /// Replaces what differs between runs with names such as `<config>`.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let text = text.replace(&self.config_dir().display().to_string(), "<config>").replace(&self.url, "<server>");
         let text = text.replace(self.url.trim_start_matches("http://"), "<host>");
         let mut words = String::new();
         for piece in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || "_-:.".contains(c))) {
@@ -189,46 +200,51 @@ impl Machine {
                 _ => (piece, ""),
             };
             let bare = word.trim_end_matches(['.', ':']);
-            words.push_str(&named(bare).unwrap_or_else(|| bare.to_owned()));
+            words.push_str(&redacted(bare).unwrap_or_else(|| bare.to_owned()));
             words.push_str(&word[bare.len()..]);
             words.push_str(rest);
         }
         words
     }
 
-    /// Signs in with a code, and keeps it in a file.
+    /// Signs in with an email code, and stores the credentials in a file.
     pub(crate) async fn log_in(&self, server: &TestServer) -> Result<()> {
         self.log_in_as(server, EMAIL).await
     }
 
     pub(crate) async fn log_in_as(&self, server: &TestServer, email: &str) -> Result<()> {
-        self.log_in_by(&server.mailbox, email).await
+        self.log_in_with_mailbox(&server.mailbox, email).await
     }
 
-    pub(crate) async fn log_in_by(&self, mailbox: &Mailbox, email: &str) -> Result<()> {
+    pub(crate) async fn log_in_with_mailbox(&self, mailbox: &Mailbox, email: &str) -> Result<()> {
         let mut pty = Pty::start(self, &format!("login --force --method code --store file --email {email}"), &[])?;
         pty.expect("Code: ").await?;
-        let code = mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+        let code = mailbox.next_mail_to(email).await?.code().context("the mail has no code")?;
         self.leaks.register("otp code", &code);
         pty.line(&code).await?;
         let (text, code) = pty.end().await?;
         ensure!(code == Some(0), "no sign-in: {text}");
-        self.learn();
+        self.register_secrets();
         Ok(())
     }
 
-    /// Learns the secrets that the command holds, so that they are searched for from now on.
-    pub(crate) fn learn(&self) {
+    /// Registers the secrets that the command has stored, so that later output is searched for them.
+    pub(crate) fn register_secrets(&self) {
+        let devices = std::fs::read_to_string(self.config_dir().join("devices.json")).unwrap_or_default();
+        for secret in devices.split('"').filter(|part| part.starts_with("svc_dev_")) {
+            self.leaks.register("a device secret of the command", secret);
+        }
         let Ok(sign_in) = self.sign_in() else { return };
-        for field in ["accessToken", "refreshToken"] {
-            if let Some(secret) = sign_in[field].as_str() {
-                self.leaks.register("a token of the command", secret);
-            }
+        if let Some(secret) = sign_in["accessToken"].as_str() {
+            self.leaks.register("a token of the command", secret);
+        }
+        if let Ok(secret) = self.refresh_token() {
+            self.leaks.register("a token of the command", &secret);
         }
     }
 }
 
-/// The server's program, which stands beside the command's; it is made if it does not.
+/// The path of the server's binary, next to the command's. Builds it if it is missing.
 fn serviced() -> Result<PathBuf> {
     let path = binary().with_file_name("serviced");
     if !path.exists() {
@@ -243,20 +259,20 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_service"))
 }
 
-/// A variable of whoever runs the tests.
+/// A variable of the environment in which the tests run.
 #[expect(clippy::disallowed_methods, reason = "tests have no other settings")]
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A name for a word that differs from run to run.
-fn named(word: &str) -> Option<String> {
+/// The name for a word that differs between runs.
+fn redacted(word: &str) -> Option<String> {
     if word.len() == 10 && word.parse::<jiff::civil::Date>().is_ok() {
         return Some("<date>".to_owned());
     }
     let (kind, rest) = word.rsplit_once('_')?;
     let kind = kind.rsplit('/').next().unwrap_or_default();
-    if kind == "svc_cli" {
+    if kind == "svc_cli" && !rest.is_empty() {
         return Some("<token>".to_owned());
     }
     let is_id = rest.len() == 26 && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

@@ -1,8 +1,10 @@
-//! The command from outside: the real binary, against a real server, on a machine of its own.
+//! Tests of the binary `service` against a real server, each with a home directory of its own.
 
 mod api;
-mod bus;
-mod files;
+mod credentials_file;
+mod errors;
+mod invitation;
+mod keyring_timeout;
 mod leaks;
 mod login;
 mod login_browser;
@@ -11,10 +13,11 @@ mod machine;
 mod output;
 mod pty;
 mod refresh;
-mod spec;
+mod refresh_token_file;
+mod specification;
 mod startup;
+mod step_up;
 mod tls;
 mod token;
-mod troubles;
 mod whoami;
 mod workspace;

@@ -1,4 +1,4 @@
-//! What is printed where: colours, pipes, help and completions.
+//! Tests of the output: colors, pipes, help and completions.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use anyhow::{Result, ensure};
 use crate::{
     machine::{Machine, binary, run},
     pty::Pty,
-    token::settled,
+    token::sign_in_with_workspace,
 };
 
 #[test]
-fn what_cannot_be_written_is_a_failure_and_what_nobody_reads_is_not() -> Result<()> {
+fn a_full_disk_is_a_failure() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         let full = |arguments: &[&str]| {
@@ -23,16 +23,13 @@ fn what_cannot_be_written_is_a_failure_and_what_nobody_reads_is_not() -> Result<
             let full = std::fs::File::options().write(true).open("/dev/full")?;
             anyhow::Ok(command.args(arguments).stdout(full).stderr(std::process::Stdio::piped()).spawn()?)
         };
-        let made = full(&["token", "create", "--personal"])?.wait_with_output().await?;
-        let said = String::from_utf8(made.stderr)?;
-        assert_eq!(made.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("The output could not be written") && said.contains("service token revoke clit_"),
-            "{said}"
-        );
+        let created = full(&["token", "create", "--personal"])?.wait_with_output().await?;
+        let said = String::from_utf8(created.stderr)?;
+        assert_eq!(created.status.code(), Some(1), "{said}");
+        assert!(said.contains("Can't write the output") && said.contains("service token revoke clit_"), "{said}");
         let gone = full(&["whoami", "--json"])?.wait_with_output().await?;
         assert_eq!(gone.status.code(), Some(1));
-        // A filter that cannot be read is found before anything is made.
+        // An invalid filter is found before a token is created.
         let before = server.sql("select count(*) from cli_tokens").await?;
         assert_eq!(machine.run(&["token", "create", "--personal", "--jq", ".token["]).await?.code, Some(2));
         assert_eq!(server.sql("select count(*) from cli_tokens").await?, before);
@@ -41,7 +38,7 @@ fn what_cannot_be_written_is_a_failure_and_what_nobody_reads_is_not() -> Result<
 }
 
 #[test]
-fn what_others_wrote_does_not_steer_the_terminal() -> Result<()> {
+fn content_of_other_users_cannot_control_the_terminal() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         std::fs::write(
@@ -62,9 +59,9 @@ fn what_others_wrote_does_not_steer_the_terminal() -> Result<()> {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_those_who_ask() -> Result<()> {
+fn colors_are_used_on_terminals_and_on_request() -> Result<()> {
     run(async |server, machine| {
-        settled(server, machine).await?;
+        sign_in_with_workspace(server, machine).await?;
         let red = "\u{1b}[31m";
         ensure!(!machine.run(&["workspace", "use", "wsp_nope"]).await?.stderr.contains('\u{1b}'));
         ensure!(
@@ -78,39 +75,39 @@ fn colours_are_for_terminals_and_for_those_who_ask() -> Result<()> {
             ensure!(!screen.contains('\u{1b}'), "{variables:?}: {screen:?}");
         }
         let (screen, _) = Pty::start(machine, "workspace use wsp_nope", &[("TERM", "dumb")])?.end().await?;
-        ensure!(screen.starts_with("error: No workspace"), "{screen}");
+        ensure!(screen.starts_with("error: Workspace wsp_nope not found"), "{screen}");
         Ok(())
     })
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() -> Result<()> {
+fn a_closed_pipe_is_not_a_failure() -> Result<()> {
     run(async |server, machine| {
-        settled(server, machine).await?;
+        sign_in_with_workspace(server, machine).await?;
         let mut shell = Command::new("bash");
         let line = format!("set -o pipefail; {} workspace list | head -n 1 > /dev/null", binary().display());
         shell.env_clear().envs(machine.variables()).args(["-c", &line]);
-        let ran = machine.finish(&mut shell).await?;
+        let ran = machine.run_command(&mut shell).await?;
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         Ok(())
     })
 }
 
-/// Without a server, a home or a network: none of these may need one.
+/// Runs the command without a server, a home directory or a network.
 fn offline(arguments: &[&str]) -> Result<(String, Option<i32>)> {
     let output = Command::new(binary()).args(arguments).env_clear().stdin(Stdio::null()).output()?;
     Ok((String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?, output.status.code()))
 }
 
 #[test]
-fn help_and_completions_need_nothing() -> Result<()> {
+fn help_and_completions_work_offline() -> Result<()> {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let (script, code) = offline(&["completion", shell])?;
         ensure!(script.contains("service") && code == Some(0), "{shell}: {script}");
     }
     let (topics, _) = offline(&["help", "exit-codes"])?;
     for code in ["0", "1", "2", "4", "5", "6", "7", "8", "130"] {
-        ensure!(topics.lines().any(|line| line.split(' ').next() == Some(code)), "{code} is not explained");
+        ensure!(topics.lines().any(|line| line.split(' ').next() == Some(code)), "{code} has no explanation");
     }
     ensure!(offline(&["help", "environment"])?.0.contains("SERVICE_CREDENTIAL_STORE"));
     ensure!(offline(&["help", "json"])?.0.contains("--jq"));
@@ -131,24 +128,26 @@ fn a_completion_script_loads_in_bash() -> Result<()> {
 }
 
 #[test]
-fn a_doctor_says_what_is_wrong_here() -> Result<()> {
+fn doctor_reports_problems() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         let expected = "\
-O| ok   address      <server>, profile default
-O| ok   token        SERVICE_TOKEN is not set
-O| ok   sign-in      ana@acme.test, in <config>/credentials.json (not encrypted)
-O| --   keyring      it does not answer (no D-Bus session)
-O| --   browser      no display: sign in with a code by mail
-O| ok   service      <server> answers
-O| ok   accepted     the service knows ana@acme.test
+O| ok Server <server> (profile default)
+O| ok SERVICE_TOKEN is not set
+O| ok Signed in as ana@acme.test (stored in <config>/credentials.json, not encrypted)
+O| -- No system keyring: no D-Bus session (credentials are stored in a file)
+O| -- No browser: no display (sign in with an email code)
+O| ok <server> is reachable
+O| ok Token accepted for ana@acme.test
 exit 0";
         assert_eq!(machine.show(&["doctor"]).await?, expected);
-        let nobody = Machine::new("http://127.0.0.1:9", &machine.leaks)?;
-        let shown = nobody.show(&["doctor"]).await?;
-        ensure!(shown.contains("!!   service      Could not reach <host>: nothing listens there."), "{shown}");
+        let (screen, _) = Pty::start(machine, "doctor", &[])?.end().await?;
+        ensure!(screen.contains("✓ Signed in as ana@acme.test") && screen.contains("– No system keyring"), "{screen}");
+        let unreachable = Machine::new("http://127.0.0.1:9", &machine.leaks)?;
+        let shown = unreachable.show(&["doctor"]).await?;
+        ensure!(shown.contains("!! Can't reach <host> (connection refused)."), "{shown}");
         ensure!(
-            shown.contains("--   accepted     not signed in: service login") && shown.ends_with("exit 1"),
+            shown.contains("-- Not signed in. Sign in with: service login") && shown.ends_with("exit 1"),
             "{shown}"
         );
         Ok(())
@@ -156,14 +155,14 @@ exit 0";
 }
 
 #[test]
-fn the_page_about_the_command_names_what_there_is() -> Result<()> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(top.join("../../docs/cli.md"))?;
+fn docs_cli_names_every_variable_code_and_command() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../../docs/cli.md"))?;
     let (variables, _) = offline(&["help", "environment"])?;
     for name in variables.lines().filter_map(|line| line.split("   ").next()).flat_map(|names| names.split(", ")) {
         ensure!(page.contains(&format!("`{}`", name.trim())), "{name} is not on the page");
     }
-    let codes = fs::read_to_string(top.join("src/failure.rs"))?;
+    let codes = fs::read_to_string(root.join("src/failure.rs"))?;
     let codes: Vec<_> = codes.lines().filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\",")).collect();
     ensure!(codes.len() > 20, "only {} codes were found", codes.len());
     for code in codes {

@@ -1,4 +1,4 @@
-//! The command on a real terminal: `script` gives it one, and a test types and reads.
+//! Runs the command on a pseudoterminal, which `script` provides.
 
 use std::{process::Stdio, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::machine::{Machine, binary};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) const CTRL_C: &str = "\x03";
 
 pub(crate) struct Pty {
@@ -19,12 +19,12 @@ pub(crate) struct Pty {
     keyboard: ChildStdin,
     screen: ChildStdout,
     seen: Vec<u8>,
-    /// Up to where something was expected already.
+    /// The length of the output that `expect` has consumed.
     read: usize,
 }
 
 impl Pty {
-    /// `arguments` as a shell reads them, redirections too.
+    /// Starts the command. A shell parses `arguments`, so that they can contain redirections.
     pub(crate) fn start(machine: &Machine, arguments: &str, environment: &[(&str, &str)]) -> Result<Self> {
         let mut child = Command::new("script")
             .args(["-qefc", &format!("{} {arguments}", binary().display()), "/dev/null"])
@@ -42,7 +42,7 @@ impl Pty {
         Ok(Self { child, keyboard, screen, seen: Vec::new(), read: 0 })
     }
 
-    /// Waits until the text appears behind what was expected before; what came up to its end.
+    /// Waits until `text` appears after what earlier calls expected. Returns the output up to its end.
     pub(crate) async fn expect(&mut self, text: &str) -> Result<String> {
         loop {
             let new = String::from_utf8_lossy(&self.seen[self.read..]).into_owned();
@@ -50,7 +50,7 @@ impl Pty {
                 self.read += at + text.len();
                 return Ok(new[..at + text.len()].to_owned());
             }
-            if !self.more().await? {
+            if !self.read_more().await? {
                 bail!("it ended before {text:?}: {new}");
             }
         }
@@ -65,16 +65,16 @@ impl Pty {
         Ok(self.keyboard.flush().await?)
     }
 
-    /// Waits for its end: all that the screen showed, and the exit code.
+    /// Waits until the command exits. Returns its whole output and its exit code.
     pub(crate) async fn end(mut self) -> Result<(String, Option<i32>)> {
-        while self.more().await? {}
-        let code = timeout(PATIENCE, self.child.wait()).await??.code();
+        while self.read_more().await? {}
+        let code = timeout(READ_TIMEOUT, self.child.wait()).await??.code();
         Ok((String::from_utf8_lossy(&self.seen).replace("\r\n", "\n"), code))
     }
 
-    async fn more(&mut self) -> Result<bool> {
+    async fn read_more(&mut self) -> Result<bool> {
         let mut bytes = [0; 4096];
-        let read = timeout(PATIENCE, self.screen.read(&mut bytes)).await;
+        let read = timeout(READ_TIMEOUT, self.screen.read(&mut bytes)).await;
         let count = read.with_context(|| format!("nothing more after: {}", String::from_utf8_lossy(&self.seen)))??;
         self.seen.extend_from_slice(&bytes[..count]);
         Ok(count > 0)

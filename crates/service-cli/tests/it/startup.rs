@@ -1,4 +1,4 @@
-//! What a command costs before it does anything: figures are in docs/cli.md; here only what must not come back.
+//! Tests of what a command opens at its start. The figures are in docs/cli.md.
 
 use std::{fs, process::Command};
 
@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 use crate::machine::{binary, run};
 
-/// Everything that a command opened, by the kernel's own account, where that can be asked for.
-fn opened(command: &mut Command, arguments: &[&str]) -> Result<Option<String>> {
+/// Traces the files, sockets and threads that a command opens; none without `strace`.
+fn trace_calls(command: &mut Command, arguments: &[&str]) -> Result<Option<String>> {
     let log = tempfile::NamedTempFile::new()?;
     let variables: Vec<_> =
         command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
@@ -27,7 +27,7 @@ fn opened(command: &mut Command, arguments: &[&str]) -> Result<Option<String>> {
 
 #[test]
 fn a_version_needs_no_socket_no_thread_and_no_certificate() -> Result<()> {
-    let Some(calls) = opened(&mut Command::new(binary()), &["--version"])? else { return Ok(()) };
+    let Some(calls) = trace_calls(&mut Command::new(binary()), &["--version"])? else { return Ok(()) };
     for expensive in ["socket(", "clone", "cert", "/etc/ssl", "credentials.json"] {
         ensure!(!calls.contains(expensive), "{expensive}: {calls}");
     }
@@ -39,7 +39,7 @@ fn a_command_on_this_machine_reads_no_certificates_and_asks_no_keyring() -> Resu
     run(async |server, machine| {
         machine.log_in(server).await?;
         let mut command = machine.command();
-        let calls = tokio::task::spawn_blocking(move || opened(&mut command, &["whoami"])).await??;
+        let calls = tokio::task::spawn_blocking(move || trace_calls(&mut command, &["whoami"])).await??;
         let Some(calls) = calls else { return Ok(()) };
         for expensive in ["/etc/ssl", "ca-certificates", "AF_UNIX", "/run/user"] {
             ensure!(!calls.contains(expensive), "{expensive}");

@@ -1,4 +1,4 @@
-//! A service behind TLS: a certificate that nobody here trusts is named as such, and `SSL_CERT_FILE` makes it trusted.
+//! Tests of TLS: an untrusted certificate is an error of its own, and `SSL_CERT_FILE` adds a trusted authority.
 
 use std::{fs, sync::Arc};
 
@@ -17,8 +17,8 @@ use crate::machine::Machine;
 
 const REFUSAL: &str = r#"{"error":"invalid_token","error_description":"No.","request_id":"req_1"}"#;
 
-/// Answers every request with a refusal; its address and the authority that vouches for it.
-async fn start() -> Result<(String, String)> {
+/// Starts a TLS server that refuses every request. Returns its URL and the certificate of its authority.
+async fn start_server() -> Result<(String, String)> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -37,8 +37,8 @@ async fn start() -> Result<(String, String)> {
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             drop(stream.read(&mut [0; 16_384]).await);
             let head = "HTTP/1.1 401 X\r\nContent-Type: application/json\r\nConnection: close\r\n";
-            let answer = format!("{head}Content-Length: {}\r\n\r\n{REFUSAL}", REFUSAL.len());
-            drop(stream.write_all(answer.as_bytes()).await);
+            let response = format!("{head}Content-Length: {}\r\n\r\n{REFUSAL}", REFUSAL.len());
+            drop(stream.write_all(response.as_bytes()).await);
             drop(stream.shutdown().await);
         }
     });
@@ -46,14 +46,14 @@ async fn start() -> Result<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_certificate_is_trusted_or_named() -> Result<()> {
-    let (url, authority) = start().await?;
+async fn an_untrusted_certificate_is_named_and_ssl_cert_file_trusts_it() -> Result<()> {
+    let (url, authority) = start_server().await?;
     let machine = Machine::new(&url, &Leaks::default())?.with("SERVICE_TOKEN", "a.b.c");
     let ran = machine.run(&["whoami", "--json"]).await?;
     let object: Value = serde_json::from_str(&ran.stdout)?;
     assert_eq!((object["reason"].as_str(), ran.code), (Some("tls"), Some(7)), "{ran:?}");
     let human = machine.run(&["project", "list"]).await?.stderr;
-    assert!(human.contains("is not trusted here.\nnext: behind a company's proxy: set SSL_CERT_FILE"), "{human}");
+    assert!(human.contains("isn't trusted.\nnext: Behind a corporate proxy: set SSL_CERT_FILE"), "{human}");
     let file = machine.home.path().join("authority.pem");
     fs::write(&file, authority)?;
     let ran = machine.run_with(&["whoami", "--json"], &[("SSL_CERT_FILE", &file.display().to_string())]).await?;

@@ -1,22 +1,23 @@
-//! `service workspace`, `project`, `pack` and `session`, as they read.
+//! Tests of `service workspace`, `project`, `pack`, `session` and `app`.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use service_api::ids::UserId;
+use service_testkit::{tab::Tab, tour};
 
 use crate::{
     machine::{EMAIL, Machine, run},
-    token::settled,
-    whoami::make_token,
+    token::sign_in_with_workspace,
+    whoami::create_token,
 };
 
 #[test]
-fn a_workspace_is_chosen_and_kept() -> Result<()> {
+fn a_workspace_is_selected_and_saved() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         let listed = machine.show(&["workspace", "list"]).await?;
         assert_eq!(listed, "O| \t<wsp>\tAcme\towner\nO| *\tpersonal\tPersonal\t\nexit 0");
-        let expected = "E| ok: Commands now use Acme (<wsp>). Change for one command with --workspace-id.\nexit 0";
+        let expected = "E| ok: Commands now use Acme (<wsp>). Override it with --workspace-id.\nexit 0";
         assert_eq!(machine.show(&["workspace", "use", &acme]).await?, expected);
         let listed = machine.show(&["ws", "ls"]).await?;
         assert_eq!(listed, "O| *\t<wsp>\tAcme\towner\nO| \tpersonal\tPersonal\t\nexit 0");
@@ -24,31 +25,31 @@ fn a_workspace_is_chosen_and_kept() -> Result<()> {
         assert_eq!(object["current"], json!({ "id": acme, "source": "saved" }));
         assert_eq!(object["workspaces"][0]["current"], true);
         let shown = machine.show(&["workspace", "show"]).await?;
-        assert_eq!(shown, "O| Acme (<wsp>), chosen with: service workspace use\nexit 0");
-        let expected = "E| ok: Commands now use your personal space.\nexit 0";
+        assert_eq!(shown, "O| Acme (<wsp>), set by: service workspace use\nexit 0");
+        let expected = "E| ok: Commands now use your personal space. Override it with --workspace-id.\nexit 0";
         assert_eq!(machine.show(&["workspace", "use", "--personal"]).await?, expected);
         let other = machine.show_with(&["workspace", "show"], &[("SERVICE_WORKSPACE_ID", &acme)]).await?;
-        assert_eq!(other, "O| Acme (<wsp>), named by SERVICE_WORKSPACE_ID\nexit 0");
+        assert_eq!(other, "O| Acme (<wsp>), set by SERVICE_WORKSPACE_ID\nexit 0");
         let flag = machine
             .show_with(&["workspace", "show", "--workspace-id", "personal"], &[("SERVICE_WORKSPACE_ID", &acme)])
             .await?;
-        assert_eq!(flag, "O| your personal space, named by --workspace-id\nexit 0");
-        let expected = "E| error: No workspace wsp_nope that you can use.\nE| next: service workspace list\nexit 6";
+        assert_eq!(flag, "O| Personal, set by --workspace-id\nexit 0");
+        let expected = "E| error: Workspace wsp_nope not found, or you don't have access.\nE| next: service workspace list\nexit 6";
         assert_eq!(machine.show(&["workspace", "use", "wsp_nope"]).await?, expected);
         Ok(())
     })
 }
 
 #[test]
-fn a_choice_that_a_token_overrules_is_said_plainly() -> Result<()> {
+fn a_warning_says_that_a_token_overrides_the_saved_workspace() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         server.advance(61);
-        let (token, _) = make_token(server, EMAIL, &json!({})).await?;
+        let (token, _) = create_token(server, EMAIL, &json!({})).await?;
         let expected = "\
-E| ok: Saved Acme (<wsp>) for your own sign-in.
-E| warning: It has no effect now: SERVICE_TOKEN is set and carries its own workspace, your personal space.
-E|   For one command: --workspace-id <wsp>     To drop the token: unset SERVICE_TOKEN
+E| ok: Saved Acme (<wsp>) for your own session.
+E| warning: This has no effect now: SERVICE_TOKEN is set and has its own workspace (Personal).
+E|   For one command: --workspace-id <wsp>     To stop using the token: unset SERVICE_TOKEN
 exit 0";
         let variables = [("SERVICE_TOKEN", token.as_str())];
         assert_eq!(machine.show_with(&["workspace", "use", &acme], &variables).await?, expected);
@@ -57,20 +58,20 @@ exit 0";
         let expected =
             json!({ "workspace": { "id": acme, "name": "Acme" }, "effective": false, "overriddenBy": "SERVICE_TOKEN" });
         assert_eq!(object, expected);
-        let nobody = Machine::new(&machine.url, &machine.leaks)?;
+        let signed_out = Machine::new(&machine.url, &machine.leaks)?;
         let expected = "\
-E| error: Nothing to save: you are not signed in, and SERVICE_TOKEN carries its own workspace, your personal space.
-E| next: for one command: --workspace-id <id>
+E| error: Nothing to save: you're not signed in, and SERVICE_TOKEN has its own workspace (Personal).
+E| next: For one command: --workspace-id <id>
 exit 4";
-        assert_eq!(nobody.show_with(&["workspace", "use", &acme], &variables).await?, expected);
+        assert_eq!(signed_out.show_with(&["workspace", "use", &acme], &variables).await?, expected);
         Ok(())
     })
 }
 
 #[test]
-fn a_workspace_that_was_lost_is_named() -> Result<()> {
+fn a_saved_workspace_without_access_is_named() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         machine.run(&["workspace", "use", &acme]).await?;
         server.sql("delete from memberships").await?;
         let expected = "\
@@ -83,11 +84,11 @@ exit 5";
 }
 
 #[test]
-fn projects_and_packs_are_of_the_workspace() -> Result<()> {
+fn projects_and_packs_belong_to_the_workspace() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         let empty = machine.show(&["project", "list", "--workspace-id", &acme]).await?;
-        assert_eq!(empty, "E| No projects here.\nexit 0");
+        assert_eq!(empty, "E| No projects.\nexit 0");
         let body = machine.home.path().join("body.json");
         for (path, content) in [
             ("/v1/projects", json!({ "name": "Onboarding", "scope": "workspace" })),
@@ -98,8 +99,8 @@ fn projects_and_packs_are_of_the_workspace() -> Result<()> {
         ] {
             std::fs::write(&body, content.to_string())?;
             let path = format!("{path}?workspaceId={acme}");
-            let made = machine.run(&["api", "post", &path, "--input", &body.display().to_string()]).await?;
-            assert_eq!(made.code, Some(0), "{made:?}");
+            let created = machine.run(&["api", "post", &path, "--input", &body.display().to_string()]).await?;
+            assert_eq!(created.code, Some(0), "{created:?}");
         }
         let listed = machine.show(&["project", "list", "--workspace-id", &acme]).await?;
         assert_eq!(listed, "O| <proj>\tOnboarding\nexit 0");
@@ -110,7 +111,46 @@ fn projects_and_packs_are_of_the_workspace() -> Result<()> {
         let found = machine.show(&["pack", "search", "--type", "context", "refund", "--workspace-id", &acme]).await?;
         assert_eq!(found, "O| <pack>\tcontext\tRefund policy\nexit 0");
         let nothing = machine.show(&["pack", "search", "nothing-such"]).await?;
-        assert_eq!(nothing, "E| Nothing was found.\nexit 0");
+        assert_eq!(nothing, "E| No packs found.\nexit 0");
+        Ok(())
+    })
+}
+
+#[test]
+fn deleted_projects_and_packs_are_listed_and_restored_rv_21() -> Result<()> {
+    run(async |server, machine| {
+        let acme = sign_in_with_workspace(server, machine).await?;
+        let at = ["--workspace-id", acme.as_str()];
+        let body = machine.home.path().join("body.json");
+        for (kind, content) in
+            [("project", json!({ "name": "Onboarding" })), ("pack", json!({ "name": "Refunds", "type": "context" }))]
+        {
+            let none = machine.show(&[&[kind, "deleted"][..], &at].concat()).await?;
+            assert_eq!(none, format!("E| No deleted {kind}s.\nexit 0"));
+            std::fs::write(&body, content.to_string())?;
+            let path = format!("/v1/{kind}s?workspaceId={acme}");
+            let created = machine.run(&["api", "post", &path, "--input", &body.display().to_string()]).await?;
+            let created: Value = serde_json::from_str(&created.stdout)?;
+            let id = created["id"].as_str().context("no id")?;
+            machine.run(&["api", "delete", &format!("/v1/{kind}s/{id}?workspaceId={acme}")]).await?;
+            let listed = machine.run(&[&[kind, "deleted"][..], &at].concat()).await?;
+            let name = created["name"].as_str().unwrap_or_default();
+            assert!(listed.stdout.starts_with(&format!("{id}\t{name}\t")), "{listed:?}");
+            let listed = machine.run(&[&[kind, "deleted", "--json"][..], &at].concat()).await?;
+            let listed: Value = serde_json::from_str(&listed.stdout)?;
+            assert_eq!((&listed["deleted"][0]["id"], &listed["workspace"]["id"]), (&json!(id), &json!(acme)));
+            let restored = machine.show(&[&[kind, "restore", id][..], &at].concat()).await?;
+            assert_eq!(restored, format!("E| ok: Restored {name} (<{}>).\nexit 0", &id[..4]));
+            let again = machine.run(&[&[kind, "restore", id, "--json"][..], &at].concat()).await?;
+            assert_eq!(serde_json::from_str::<Value>(&again.stdout)?["restored"][0]["id"], id);
+            let gone = machine.show(&[kind, "restore", id]).await?;
+            let prefix = &id[..4];
+            let expected = format!(
+                "E| error: Deleted {kind} <{prefix}> not found, or deleted more than 30 days ago.\n\
+                 E| next: service {kind} deleted\nexit 6"
+            );
+            assert_eq!(gone, expected, "restored from another space");
+        }
         Ok(())
     })
 }
@@ -118,13 +158,13 @@ fn projects_and_packs_are_of_the_workspace() -> Result<()> {
 #[test]
 fn a_token_of_one_workspace_is_refused_in_another() -> Result<()> {
     run(async |server, machine| {
-        let acme = settled(server, machine).await?;
+        let acme = sign_in_with_workspace(server, machine).await?;
         server.advance(61);
-        let (token, _) = make_token(server, EMAIL, &json!({ "workspaceId": "personal" })).await?;
+        let (token, _) = create_token(server, EMAIL, &json!({ "workspaceId": "personal" })).await?;
         let variables = [("SERVICE_TOKEN", token.as_str())];
         let expected = "\
-E| error: SERVICE_TOKEN does not work in <wsp>.
-E| next: make one there: env -u SERVICE_TOKEN service token create --workspace-id <wsp>
+E| error: SERVICE_TOKEN doesn't have access to <wsp>.
+E| next: Create a token for it: env -u SERVICE_TOKEN service token create --workspace-id <wsp>
 exit 5";
         assert_eq!(machine.show_with(&["project", "list", "--workspace-id", &acme], &variables).await?, expected);
         Ok(())
@@ -132,24 +172,49 @@ exit 5";
 }
 
 #[test]
-fn sessions_are_listed_and_ended() -> Result<()> {
+fn sessions_are_listed_and_revoked() -> Result<()> {
     run(async |server, machine| {
-        settled(server, machine).await?;
+        sign_in_with_workspace(server, machine).await?;
         server.advance(61);
         let other = server.sign_in(EMAIL, "read").await?;
         let listed = machine.run(&["session", "list", "--json"]).await?;
         let object: Value = serde_json::from_str(&listed.stdout)?;
         assert_eq!(object["sessions"].as_array().context("no list")?.len(), 2);
         let id = other.grant_id.to_string();
-        let expected = "E| error: Ending a session needs --yes when nobody can be asked.\nexit 2";
+        let expected = "E| error: Use --yes to revoke without a prompt.\nexit 2";
         assert_eq!(machine.show(&["session", "revoke", &id]).await?, expected);
-        assert_eq!(machine.show(&["session", "revoke", &id, "--yes"]).await?, "E| ok: Ended <grant>.\nexit 0");
-        let expected = "E| ok: Ended 0 other sessions.\nexit 0";
+        assert_eq!(machine.show(&["session", "revoke", &id, "--yes"]).await?, "E| ok: Revoked <grant>.\nexit 0");
+        let expected = "E| ok: Revoked 0 other sessions.\nexit 0";
         assert_eq!(machine.show(&["session", "revoke", "--others", "--yes"]).await?, expected);
-        let expected = "E| error: There is no such session.\nE| next: service session list\nexit 6";
+        let expected = "E| error: Session grant_nope not found.\nE| next: service session list\nexit 6";
         assert_eq!(machine.show(&["session", "revoke", "grant_nope", "--yes"]).await?, expected);
-        let ana: UserId = machine.sign_in()?["user"]["id"].as_str().context("nobody")?.parse()?;
+        let ana: UserId = machine.sign_in()?["user"]["id"].as_str().context("no user")?.parse()?;
         assert_eq!(ana, other.user_id);
+        Ok(())
+    })
+}
+
+#[test]
+fn apps_are_listed_and_removed() -> Result<()> {
+    run(async |server, machine| {
+        sign_in_with_workspace(server, machine).await?;
+        let client = tour::make_client(server, "Harbour Planner", "https://planner.example/callback").await?;
+        let url = tour::authorize_url(server, &client, "https://planner.example/callback", "projects:read");
+        server.advance(61);
+        Tab::open(server)?.agree_to(&server.mailbox, &url, EMAIL).await?;
+        let listed = machine.run(&["app", "list", "--json"]).await?;
+        let object: Value = serde_json::from_str(&listed.stdout)?;
+        let consent = &object["consents"][0];
+        assert_eq!(consent["client"]["name"], "Harbour Planner", "{}", listed.stdout);
+        let id = consent["id"].as_str().context("no id")?.to_owned();
+        let expected = "E| error: Use --yes to remove an app without a prompt.\nexit 2";
+        assert_eq!(machine.show(&["app", "remove", &id]).await?, expected);
+        let removed = machine.run(&["app", "remove", &id, "--yes"]).await?;
+        assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+        let listed = machine.run(&["app", "list", "--json"]).await?;
+        assert_eq!(serde_json::from_str::<Value>(&listed.stdout)?["consents"], json!([]));
+        let expected = "E| error: App consent_nope not found.\nE| next: service app list\nexit 6";
+        assert_eq!(machine.show(&["app", "remove", "consent_nope", "--yes"]).await?, expected);
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! The command with a real keyring: GNOME's, on a bus of its own, unlocked.
+//! Tests with the GNOME keyring, unlocked, on its own D-Bus session.
 
 #[path = "../it/machine.rs"]
 #[expect(dead_code, reason = "the tests in `it` use the rest")]
@@ -21,7 +21,7 @@ use self::{
     pty::Pty,
 };
 
-/// A session's bus with a keyring on it. The keyring ends with its bus.
+/// A D-Bus session with a keyring, which stops with it.
 struct Bus {
     daemon: Child,
 }
@@ -34,7 +34,7 @@ impl Drop for Bus {
 }
 
 impl Bus {
-    /// Starts both, and a machine that is told of them.
+    /// Starts the session and the keyring, and a machine that uses them.
     fn start(machine: &Machine) -> Result<(Self, Machine)> {
         let machine = Machine::new(&machine.url, &machine.leaks)?;
         let home = machine.home.path().display().to_string();
@@ -68,10 +68,10 @@ impl Bus {
 async fn log_in(server: &TestServer, machine: &Machine) -> Result<()> {
     let mut pty = Pty::start(machine, &format!("login --method code --email {EMAIL}"), &[])?;
     pty.expect("Code: ").await?;
-    let code = server.mailbox.next_mail_to(EMAIL).await?.code().context("the mail holds no code")?;
+    let code = server.mailbox.next_mail_to(EMAIL).await?.code().context("the mail has no code")?;
     server.leaks.register("otp code", &code);
     pty.line(&code).await?;
-    pty.expect("Saved in: system keyring").await?;
+    pty.expect("Stored in: system keyring").await?;
     ensure!(pty.end().await?.1 == Some(0), "no sign-in");
     Ok(())
 }
@@ -82,14 +82,14 @@ fn the_refresh_token_is_in_the_keyring_and_in_no_file() -> Result<()> {
         let (_bus, machine) = Bus::start(machine)?;
         log_in(server, &machine).await?;
         assert_eq!(machine.sign_in()?["store"], "keyring");
-        ensure!(!fs::read_to_string(machine.file())?.contains("svc_rt_"));
+        ensure!(!fs::read_to_string(machine.credentials_path())?.contains("svc_rt_"));
         let who = machine.run(&["whoami"]).await?;
-        ensure!(who.stdout.contains("Kept in     system keyring"), "{who:?}");
+        ensure!(who.stdout.contains("Stored in    system keyring"), "{who:?}");
         for _ in 0..3 {
-            machine.expire()?;
+            machine.expire_access_token()?;
             assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
         }
-        ensure!(!fs::read_to_string(machine.file())?.contains("svc_rt_"));
+        ensure!(!fs::read_to_string(machine.credentials_path())?.contains("svc_rt_"));
         let out = machine.show(&["logout"]).await?;
         ensure!(out.contains("removed from the system keyring."), "{out}");
         assert_eq!(machine.run(&["whoami"]).await?.code, Some(4));
@@ -102,31 +102,31 @@ fn two_sign_ins_of_one_user_have_entries_of_their_own() -> Result<()> {
     run(async |server, machine| {
         let (_bus, machine) = Bus::start(machine)?;
         log_in(server, &machine).await?;
-        // Another folder, and another person.
+        // Another directory, and another user.
         let mut other = Machine::new(&machine.url, &machine.leaks)?;
         other.environment.clone_from(&machine.environment);
         other.environment.push(("HOME".to_owned(), machine.home.path().display().to_string()));
         let mut pty = Pty::start(&other, "login --method code --email bob@acme.test", &[])?;
         pty.expect("Code: ").await?;
-        let code = server.mailbox.next_mail_to("bob@acme.test").await?.code().context("the mail holds no code")?;
+        let code = server.mailbox.next_mail_to("bob@acme.test").await?.code().context("the mail has no code")?;
         server.leaks.register("otp code", &code);
         pty.line(&code).await?;
         assert_eq!(pty.end().await?.1, Some(0));
         for (machine, email) in [(&machine, EMAIL), (&other, "bob@acme.test")] {
-            machine.expire()?;
+            machine.expire_access_token()?;
             let who = machine.run(&["whoami", "--jq", ".user.email"]).await?;
             assert_eq!(who.stdout.trim(), email, "{who:?}");
         }
         assert_eq!(machine.run(&["logout"]).await?.code, Some(0));
-        other.expire()?;
+        other.expire_access_token()?;
         assert_eq!(other.run(&["whoami"]).await?.code, Some(0), "the other was signed out");
         Ok(())
     })
 }
 
-/// The keyring dies with its bus: what it had cannot be read, and the session is ended all the same.
+/// The keyring stops, so that the refresh token cannot be read. The session is revoked with the access token.
 #[test]
-fn without_its_keyring_a_sign_in_is_still_ended_on_the_server_and_can_move_to_a_file() -> Result<()> {
+fn without_its_keyring_a_session_is_revoked_and_the_next_one_can_use_a_file() -> Result<()> {
     run(async |server, machine| {
         let (bus, machine) = Bus::start(machine)?;
         log_in(server, &machine).await?;
@@ -143,20 +143,20 @@ fn without_its_keyring_a_sign_in_is_still_ended_on_the_server_and_can_move_to_a_
         machine.log_in(server).await?;
         assert_eq!(machine.sign_in()?["store"], "file");
         assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
-        assert_eq!(server.sql(live).await?.as_deref(), Some("1"), "the sign-in before lives on");
+        assert_eq!(server.sql(live).await?.as_deref(), Some("1"), "the previous session was not revoked");
         Ok(())
     })
 }
 
 #[test]
-fn two_folders_that_share_an_entry_share_its_lock() -> Result<()> {
+fn two_directories_that_share_a_keyring_entry_share_its_lock() -> Result<()> {
     run(async |server, machine| {
         let (_bus, machine) = Bus::start(machine)?;
         log_in(server, &machine).await?;
-        machine.expire()?;
+        machine.expire_access_token()?;
         let other = machine.home.path().join("other");
         fs::create_dir(&other)?;
-        fs::copy(machine.file(), other.join("credentials.json"))?;
+        fs::copy(machine.credentials_path(), other.join("credentials.json"))?;
         let mut running = Vec::new();
         for number in 0..20 {
             let mut command = machine.command();
@@ -170,11 +170,11 @@ fn two_folders_that_share_an_entry_share_its_lock() -> Result<()> {
             let output = child.wait_with_output().await?;
             ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
-        // Once for each folder, one after the other; never with a token that was spent.
+        // Once for each directory, one after the other, and never with a token that was already used.
         let metrics = server.ops.get("/metrics", None).await?.text;
         let counts: Vec<_> = metrics.lines().filter(|line| line.starts_with("service_refreshes_total")).collect();
         assert_eq!(counts, ["service_refreshes_total{outcome=\"rotated\"} 2"]);
-        machine.learn();
+        machine.register_secrets();
         Ok(())
     })
 }

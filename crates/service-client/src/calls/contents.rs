@@ -1,9 +1,9 @@
-//! What lives in spaces. Five kinds, one form; `workspace` is an id, `personal`, or nothing for the token's own.
+//! Contents: projects, packs, playbooks, cases and records.
 
-use serde_json::Value;
 use service_api::{
-    contents::{Content, Kind},
-    endpoints::{self, Endpoint},
+    JsonObject,
+    contents::{Content, DeletedContent, Kind},
+    endpoints::{self, contents},
     page::Page,
     search::{Found, SearchPacks},
     token::AccessToken,
@@ -11,7 +11,13 @@ use service_api::{
 
 use crate::{Client, Error};
 
+/// Contents. `workspace` is a workspace's id, `personal`, or `None` for the default of the token.
+///
+/// # Errors
+/// [`Error::Refused`] with `not_found` if there is no such content in the space, with `forbidden` if the user's role does not
+/// allow the request, with `validation_failed` if a field is invalid.
 impl Client {
+    /// Lists the contents of a kind, oldest first.
     pub async fn list_contents(
         &self,
         token: &AccessToken,
@@ -20,19 +26,22 @@ impl Client {
         cursor: Option<&str>,
     ) -> Result<Page<Content>, Error> {
         let query = [("workspaceId", workspace), ("cursor", cursor)];
-        self.call(rows(kind).list, &[]).bearer(token).query(&query).answer().await
+        self.call(&contents(kind).list, &[]).bearer(token).query(&query).send().await
     }
 
+    /// Creates a content with these fields.
     pub async fn create_content(
         &self,
         token: &AccessToken,
         kind: Kind,
         workspace: Option<&str>,
-        fields: &Value,
+        fields: &JsonObject,
     ) -> Result<Content, Error> {
-        self.call(rows(kind).create, &[]).bearer(token).query(&[("workspaceId", workspace)]).json(fields).answer().await
+        let call = self.call_with(&contents(kind).create, &[], fields).bearer(token);
+        call.query(&[("workspaceId", workspace)]).send().await
     }
 
+    /// Gets a content.
     pub async fn read_content(
         &self,
         token: &AccessToken,
@@ -40,21 +49,22 @@ impl Client {
         workspace: Option<&str>,
         id: &str,
     ) -> Result<Content, Error> {
-        self.call(rows(kind).read, &[id]).bearer(token).query(&[("workspaceId", workspace)]).answer().await
+        self.call(&contents(kind).read, &[id]).bearer(token).query(&[("workspaceId", workspace)]).send().await
     }
 
-    /// Changes the fields that `changes` names; others stay.
+    /// Updates the fields that `changes` names. The other fields stay as they are.
     pub async fn update_content(
         &self,
         token: &AccessToken,
         (kind, id): (Kind, &str),
         workspace: Option<&str>,
-        changes: &Value,
+        changes: &JsonObject,
     ) -> Result<Content, Error> {
-        let call = self.call(rows(kind).update, &[id]).bearer(token).query(&[("workspaceId", workspace)]);
-        call.json(changes).answer().await
+        let call = self.call_with(&contents(kind).update, &[id], changes).bearer(token);
+        call.query(&[("workspaceId", workspace)]).send().await
     }
 
+    /// Deletes a content. It can be restored for 30 days.
     pub async fn delete_content(
         &self,
         token: &AccessToken,
@@ -62,46 +72,41 @@ impl Client {
         workspace: Option<&str>,
         id: &str,
     ) -> Result<(), Error> {
-        self.call(rows(kind).delete, &[id]).bearer(token).query(&[("workspaceId", workspace)]).done().await
+        self.call(&contents(kind).delete, &[id]).bearer(token).query(&[("workspaceId", workspace)]).send().await
     }
 
+    /// Lists deleted contents that can be restored. In a workspace the caller must be an owner.
+    pub async fn list_deleted_contents(
+        &self,
+        token: &AccessToken,
+        kind: Kind,
+        workspace: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Page<DeletedContent>, Error> {
+        let query = [("workspaceId", workspace), ("cursor", cursor)];
+        self.call(&contents(kind).list_deleted, &[]).bearer(token).query(&query).send().await
+    }
+
+    /// Restores a content that was deleted within the last 30 days. In a workspace the caller must be an owner.
+    pub async fn restore_content(
+        &self,
+        token: &AccessToken,
+        kind: Kind,
+        workspace: Option<&str>,
+        id: &str,
+    ) -> Result<Content, Error> {
+        let call = self.call(&contents(kind).restore, &[id]).bearer(token).query(&[("workspaceId", workspace)]);
+        call.repeatable().send().await
+    }
+
+    /// Searches packs, best match first.
     pub async fn search_packs(
         &self,
         token: &AccessToken,
         workspace: Option<&str>,
         search: &SearchPacks,
     ) -> Result<Page<Found>, Error> {
-        let call = self.call(&endpoints::SEARCH_PACKS, &[]).bearer(token).query(&[("workspaceId", workspace)]);
-        call.json(search).repeatable().answer().await
-    }
-}
-
-/// The five endpoints of a kind.
-struct Rows {
-    list: &'static Endpoint,
-    create: &'static Endpoint,
-    read: &'static Endpoint,
-    update: &'static Endpoint,
-    delete: &'static Endpoint,
-}
-
-fn rows(kind: Kind) -> Rows {
-    macro_rules! rows {
-        ($list:ident $create:ident $read:ident $update:ident $delete:ident) => {
-            Rows {
-                list: &endpoints::$list,
-                create: &endpoints::$create,
-                read: &endpoints::$read,
-                update: &endpoints::$update,
-                delete: &endpoints::$delete,
-            }
-        };
-    }
-    match kind {
-        Kind::Project => rows!(LIST_PROJECTS CREATE_PROJECT READ_PROJECT UPDATE_PROJECT DELETE_PROJECT),
-        Kind::Pack => rows!(LIST_PACKS CREATE_PACK READ_PACK UPDATE_PACK DELETE_PACK),
-        Kind::Playbook => rows!(LIST_PLAYBOOKS CREATE_PLAYBOOK READ_PLAYBOOK UPDATE_PLAYBOOK DELETE_PLAYBOOK),
-        Kind::Case => rows!(LIST_CASES CREATE_CASE READ_CASE UPDATE_CASE DELETE_CASE),
-        Kind::Record => rows!(LIST_RECORDS CREATE_RECORD READ_RECORD UPDATE_RECORD DELETE_RECORD),
+        let call = self.call_with(&endpoints::SEARCH_PACKS, &[], search).bearer(token);
+        call.query(&[("workspaceId", workspace)]).repeatable().send().await
     }
 }

@@ -1,4 +1,4 @@
-//! One function for each endpoint, grouped as the contract groups them.
+//! The functions of [`Client`](crate::Client) for the operations of the API.
 
 mod contents;
 mod oauth;

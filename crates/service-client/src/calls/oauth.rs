@@ -1,23 +1,30 @@
-//! `/oauth` and discovery.
+//! OAuth and discovery.
 
 use serde_json::Value;
 use service_api::{
-    endpoints::{self, Endpoint},
+    JsonObject,
+    endpoints::{self, Operation},
     ids::OtpId,
     oauth::{AboutToken, CODE_GRANT, Introspection, OTP_GRANT, REFRESH_GRANT, TokenRequest, TokenResponse},
-    token::{AccessToken, CodeVerifier, OtpCode, PresentedToken, RefreshToken},
+    token::{AccessToken, CodeVerifier, DeviceSecret, OtpCode, PresentedToken, RefreshToken},
 };
 
 use crate::{Client, Error};
 
+/// OAuth and discovery.
+///
+/// # Errors
+/// [`Error::Refused`] with `invalid_grant` if a code or token is wrong, used, expired or revoked, with `invalid_client` if the
+/// client is unknown or fails to authenticate, with `rate_limited` after too many attempts.
 impl Client {
-    /// Exchanges a code from the mail for tokens.
+    /// Exchanges a one-time code for tokens. `device` is the device secret that an earlier sign-in returned. If the response has
+    /// a new one, keep that instead.
     pub async fn exchange_otp(
         &self,
         client_id: &str,
-        otp_id: OtpId,
-        code: OtpCode,
+        (otp_id, code): (OtpId, OtpCode),
         scope: &str,
+        device: Option<&DeviceSecret>,
     ) -> Result<TokenResponse, Error> {
         let body = TokenRequest {
             grant_type: Some(OTP_GRANT.to_owned()),
@@ -25,9 +32,10 @@ impl Client {
             otp_id: Some(otp_id.to_string()),
             code: Some(code),
             scope: Some(scope.to_owned()),
+            device: device.map(|secret| PresentedToken::new(secret.expose().to_owned())),
             ..TokenRequest::default()
         };
-        self.call(&endpoints::TOKEN, &[]).json(&body).answer().await
+        self.call_with(&endpoints::TOKEN, &[], &body).send().await
     }
 
     /// Exchanges an authorization code for tokens.
@@ -46,11 +54,11 @@ impl Client {
             redirect_uri: Some(redirect_uri.to_owned()),
             ..TokenRequest::default()
         };
-        self.call(&endpoints::TOKEN, &[]).json(&body).answer().await
+        self.call_with(&endpoints::TOKEN, &[], &body).send().await
     }
 
-    /// A new pair for a refresh token. If no answer comes, the same token is sent again: the service answers with the
-    /// same successor.
+    /// Exchanges a refresh token for new tokens. It is retried with the same token, for which the service returns the same
+    /// successor.
     pub async fn refresh(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<TokenResponse, Error> {
         let body = TokenRequest {
             grant_type: Some(REFRESH_GRANT.to_owned()),
@@ -58,44 +66,44 @@ impl Client {
             refresh_token: Some(PresentedToken::new(refresh_token.expose().to_owned())),
             ..TokenRequest::default()
         };
-        self.call(&endpoints::TOKEN, &[]).json(&body).repeatable().answer().await
+        self.call_with(&endpoints::TOKEN, &[], &body).repeatable().send().await
     }
 
-    /// Signs out: ends the session that the token belongs to.
+    /// Signs out: revokes the session that the refresh token belongs to.
     pub async fn revoke(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<(), Error> {
-        self.give_back(client_id, refresh_token.expose()).await
+        self.revoke_token(client_id, refresh_token.expose()).await
     }
 
-    /// The same with the other token of the pair, while it lives.
+    /// Signs out: revokes the session that the access token belongs to, which must not have expired.
     pub async fn revoke_access(&self, client_id: &str, access_token: &AccessToken) -> Result<(), Error> {
-        self.give_back(client_id, access_token.expose()).await
+        self.revoke_token(client_id, access_token.expose()).await
     }
 
-    async fn give_back(&self, client_id: &str, token: &str) -> Result<(), Error> {
+    async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), Error> {
         let body = AboutToken {
             token: Some(PresentedToken::new(token.to_owned())),
             client_id: Some(client_id.to_owned()),
             ..AboutToken::default()
         };
-        self.call(&endpoints::REVOKE, &[]).json(&body).repeatable().done().await
+        self.call_with(&endpoints::REVOKE, &[], &body).repeatable().send().await
     }
 
-    /// What a token is worth now; for clients that prove themselves in `about`.
+    /// Introspects a token (RFC 7662). `about` has the secret or the assertion of a client that may do so.
     pub async fn introspect(&self, about: &AboutToken) -> Result<Introspection, Error> {
-        self.call(&endpoints::INTROSPECT, &[]).json(about).repeatable().answer().await
+        self.call_with(&endpoints::INTROSPECT, &[], about).repeatable().send().await
     }
 
-    /// Registers a client (RFC 7591); registering the same again gives the same.
-    pub async fn register(&self, metadata: &Value) -> Result<Value, Error> {
-        self.call(&endpoints::REGISTER, &[]).json(metadata).repeatable().answer().await
+    /// Registers a client (RFC 7591). The same metadata gives the same client.
+    pub async fn register(&self, metadata: &JsonObject) -> Result<Value, Error> {
+        self.call_with(&endpoints::REGISTER, &[], metadata).repeatable().send().await
     }
 
-    /// What the service says of itself (RFC 8414).
+    /// Gets the authorization server metadata (RFC 8414).
     pub async fn server_metadata(&self) -> Result<Value, Error> {
         self.document(&endpoints::SERVER_METADATA).await
     }
 
-    /// What it says of what it protects (RFC 9728): as a whole, the API, MCP.
+    /// Gets the protected resource metadata (RFC 9728): of the service, of the API, and of MCP.
     pub async fn resource_metadata(&self) -> Result<[Value; 3], Error> {
         Ok([
             self.document(&endpoints::RESOURCE_METADATA).await?,
@@ -104,17 +112,17 @@ impl Client {
         ])
     }
 
-    /// The keys that access tokens are verified with.
+    /// Gets the public keys of access tokens (RFC 7517).
     pub async fn jwks(&self) -> Result<Value, Error> {
         self.document(&endpoints::JWKS).await
     }
 
-    /// The description of the API.
+    /// Gets the `OpenAPI` document.
     pub async fn openapi(&self) -> Result<Value, Error> {
         self.document(&endpoints::OPENAPI).await
     }
 
-    async fn document(&self, endpoint: &Endpoint) -> Result<Value, Error> {
-        self.call(endpoint, &[]).answer().await
+    async fn document(&self, operation: &Operation<(), Value>) -> Result<Value, Error> {
+        self.call(operation, &[]).send().await
     }
 }

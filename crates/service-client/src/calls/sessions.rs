@@ -1,36 +1,57 @@
-//! Where somebody is signed in, and what happened.
+//! Sessions, consents and audit events.
 
 use service_api::{
     audit_events::AuditEvent,
+    consents::Consent,
     endpoints,
-    ids::GrantId,
+    ids::{ConsentId, GrantId},
     page::Page,
-    sessions::{OthersEnded, Session},
+    sessions::{MadeTreatment, OthersEnded, Session},
     token::AccessToken,
 };
 
 use crate::{Client, Error};
 
+/// Sessions, consents and audit events.
+///
+/// # Errors
+/// [`Error::Refused`] with `not_found` if the user has no such session or consent, with `forbidden` for a token that does not
+/// belong to a user session.
 impl Client {
+    /// Lists the active sessions of the user.
     pub async fn list_sessions(&self, token: &AccessToken, cursor: Option<&str>) -> Result<Page<Session>, Error> {
-        self.call(&endpoints::LIST_SESSIONS, &[]).bearer(token).query(&[("cursor", cursor)]).answer().await
+        self.call(&endpoints::LIST_SESSIONS, &[]).bearer(token).query(&[("cursor", cursor)]).send().await
     }
 
-    pub async fn end_session(&self, token: &AccessToken, id: GrantId) -> Result<(), Error> {
-        self.call(&endpoints::END_SESSION, &[&id.to_string()]).bearer(token).done().await
+    /// Revokes a session of the user. `made` says what happens to the tokens and invitations that it made.
+    pub async fn end_session(&self, token: &AccessToken, id: GrantId, made: MadeTreatment) -> Result<(), Error> {
+        let query = [("made", Some(made.as_str()))];
+        self.call(&endpoints::REVOKE_SESSION, &[&id.to_string()]).bearer(token).query(&query).send().await
     }
 
-    /// Ends every session of the user but the one that the token belongs to.
-    pub async fn end_other_sessions(&self, token: &AccessToken) -> Result<OthersEnded, Error> {
-        self.call(&endpoints::END_OTHER_SESSIONS, &[]).bearer(token).answer().await
+    /// Revokes every other session of the user. `made` says what happens to the tokens and invitations that they made.
+    pub async fn end_other_sessions(&self, token: &AccessToken, made: MadeTreatment) -> Result<OthersEnded, Error> {
+        let query = [("made", Some(made.as_str()))];
+        self.call(&endpoints::REVOKE_OTHER_SESSIONS, &[]).bearer(token).query(&query).send().await
     }
 
-    /// What happened, filtered by `query`: the parameters that the endpoint names.
+    /// Lists the consents of the user for third-party clients.
+    pub async fn list_consents(&self, token: &AccessToken, cursor: Option<&str>) -> Result<Page<Consent>, Error> {
+        self.call(&endpoints::LIST_CONSENTS, &[]).bearer(token).query(&[("cursor", cursor)]).send().await
+    }
+
+    /// Withdraws a consent and revokes the sessions of its client for the same resource.
+    pub async fn withdraw_consent(&self, token: &AccessToken, id: ConsentId) -> Result<(), Error> {
+        self.call(&endpoints::WITHDRAW_CONSENT, &[&id.to_string()]).bearer(token).send().await
+    }
+
+    /// Lists audit events, newest first. `query` has the parameters of the endpoint: `workspaceId`, `event`, `userId`, `since`,
+    /// `until`, `limit`, `cursor`.
     pub async fn list_audit_events(
         &self,
         token: &AccessToken,
         query: &[(&str, Option<&str>)],
     ) -> Result<Page<AuditEvent>, Error> {
-        self.call(&endpoints::LIST_AUDIT_EVENTS, &[]).bearer(token).query(query).answer().await
+        self.call(&endpoints::LIST_AUDIT_EVENTS, &[]).bearer(token).query(query).send().await
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens for automation, the MCP pair, and leaks of either.
+//! CLI tokens, MCP tokens, and leaked tokens.
 
 use service_api::{
     cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, RotateCliToken, StatusFilter},
@@ -12,16 +12,22 @@ use service_api::{
 
 use crate::{Client, Error};
 
+/// CLI tokens, MCP tokens, and leaked tokens.
+///
+/// # Errors
+/// [`Error::Refused`] with `insufficient_user_authentication` if the user signed in more than 15 minutes ago and the call creates
+/// a token, with `not_found` if the user has no such token, with `conflict` if the user has too many.
 impl Client {
-    /// Makes a token for automation; its secret is in this answer and never again.
+    /// Creates a CLI token. Its secret is only in this response.
     pub async fn create_cli_token(
         &self,
         token: &AccessToken,
         wanted: &CreateCliToken,
     ) -> Result<CreatedCliToken, Error> {
-        self.call(&endpoints::CREATE_CLI_TOKEN, &[]).bearer(token).json(wanted).answer().await
+        self.call_with(&endpoints::CREATE_CLI_TOKEN, &[], wanted).bearer(token).send().await
     }
 
+    /// Lists the CLI tokens of the user, newest first.
     pub async fn list_cli_tokens(
         &self,
         token: &AccessToken,
@@ -29,37 +35,40 @@ impl Client {
         cursor: Option<&str>,
     ) -> Result<Page<ListedCliToken>, Error> {
         let query = [("status", Some(status.as_str())), ("cursor", cursor)];
-        self.call(&endpoints::LIST_CLI_TOKENS, &[]).bearer(token).query(&query).answer().await
+        self.call(&endpoints::LIST_CLI_TOKENS, &[]).bearer(token).query(&query).send().await
     }
 
+    /// Revokes a CLI token.
     pub async fn revoke_cli_token(&self, token: &AccessToken, id: CliTokenId) -> Result<(), Error> {
-        self.call(&endpoints::REVOKE_CLI_TOKEN, &[&id.to_string()]).bearer(token).done().await
+        self.call(&endpoints::REVOKE_CLI_TOKEN, &[&id.to_string()]).bearer(token).send().await
     }
 
+    /// Replaces a CLI token by a new one with the same properties.
     pub async fn rotate_cli_token(
         &self,
         token: &AccessToken,
         id: CliTokenId,
         wanted: &RotateCliToken,
     ) -> Result<CreatedCliToken, Error> {
-        self.call(&endpoints::ROTATE_CLI_TOKEN, &[&id.to_string()]).bearer(token).json(wanted).answer().await
+        self.call_with(&endpoints::ROTATE_CLI_TOKEN, &[&id.to_string()], wanted).bearer(token).send().await
     }
 
-    /// Makes the pair that the platform's own MCP client works with.
+    /// Creates the tokens of the first-party MCP client.
     pub async fn create_mcp_tokens(&self, token: &AccessToken, wanted: &CreateMcpTokens) -> Result<McpTokens, Error> {
-        self.call(&endpoints::CREATE_MCP_TOKENS, &[]).bearer(token).json(wanted).answer().await
+        self.call_with(&endpoints::CREATE_MCP_TOKENS, &[], wanted).bearer(token).send().await
     }
 
+    /// Exchanges an MCP refresh token for new MCP tokens. `token` is the access token of the pair, or one of the same user.
     pub async fn refresh_mcp_tokens(
         &self,
         token: &AccessToken,
         refresh: &RefreshMcpTokens,
     ) -> Result<McpTokens, Error> {
-        self.call(&endpoints::REFRESH_MCP_TOKENS, &[]).bearer(token).json(refresh).repeatable().answer().await
+        self.call_with(&endpoints::REFRESH_MCP_TOKENS, &[], refresh).bearer(token).repeatable().send().await
     }
 
-    /// Ends tokens that have leaked, whoever's they are.
+    /// Reports leaked tokens of any owner, which are revoked.
     pub async fn report_leaks(&self, leaks: &TokenLeaks) -> Result<ReportReceived, Error> {
-        self.call(&endpoints::TOKEN_LEAKS, &[]).json(leaks).answer().await
+        self.call_with(&endpoints::TOKEN_LEAKS, &[], leaks).send().await
     }
 }

@@ -1,6 +1,7 @@
 //! The client from outside: which calls it has, what it repeats, and what it makes of answers that go wrong.
 
-mod endpoints;
+mod addresses;
+mod every_call;
 mod renewal;
 mod repeats;
 mod scripted;

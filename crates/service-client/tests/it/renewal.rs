@@ -69,8 +69,8 @@ fn now() -> Timestamp {
 }
 
 /// Calls once, with a server that answers so; the error, what is kept afterwards, and how often the server was asked.
-async fn renew(answers: &'static [(u16, &'static str)]) -> Result<(Result<String, SessionError>, Memory, usize)> {
-    let server = Scripted::start(answers).await?;
+async fn renew(responses: &'static [(u16, &'static str)]) -> Result<(Result<String, SessionError>, Memory, usize)> {
+    let server = Scripted::start(responses).await?;
     let memory = Memory::signed_in()?;
     let session = Session::new(Client::new(&server.url)?, SERVICE_CLI, memory.clone(), now);
     let called = session.call(async |token| Ok(token.expose().to_owned())).await;
@@ -87,22 +87,22 @@ async fn trouble_keeps_the_tokens() -> Result<()> {
         (&[(200, r#"{"access_token":"d.e.f","token_type":"Bearer","expi"#)], 1),
         (&[(200, r#"{"access_token":"d.e.f","token_type":"Bearer","expires_in":900,"scope":"read"}"#)], 1),
     ];
-    for (answers, times) in CASES {
-        let (called, memory, asked) = renew(answers).await?;
-        assert!(matches!(called, Err(SessionError::Call(_))), "{answers:?}");
-        assert_eq!(memory.kept(), Memory::signed_in()?.kept(), "{answers:?}");
-        assert_eq!(asked, times, "{answers:?}");
+    for (responses, times) in CASES {
+        let (called, memory, asked) = renew(responses).await?;
+        assert!(matches!(called, Err(SessionError::Call(_))), "{responses:?}");
+        assert_eq!(memory.kept(), Memory::signed_in()?.kept(), "{responses:?}");
+        assert_eq!(asked, times, "{responses:?}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_refused_token_is_forgotten_and_never_sent_again() -> Result<()> {
-    let answers: &[(u16, &str)] = &[(
+    let responses: &[(u16, &str)] = &[(
         400,
         r#"{"error":"invalid_grant","error_description":"No.","request_id":"r","details":{"reason":"revoked_by_user"}}"#,
     )];
-    let (called, memory, asked) = renew(answers).await?;
+    let (called, memory, asked) = renew(responses).await?;
     assert!(matches!(called, Err(SessionError::Ended(Some(Reason::RevokedByUser)))));
     assert_eq!((memory.kept(), asked), (None, 1));
     Ok(())
@@ -115,8 +115,8 @@ async fn two_tasks_of_one_process_renew_once() -> Result<()> {
         r#"{{"access_token":"d.e.f","token_type":"Bearer","expires_in":900,"refresh_token":"{}","scope":"read"}}"#,
         new.expose()
     );
-    let answers: &'static [(u16, &'static str)] = Box::leak(Box::new([(200, &*body.leak())]));
-    let server = Scripted::start(answers).await?;
+    let responses: &'static [(u16, &'static str)] = Box::leak(Box::new([(200, &*body.leak())]));
+    let server = Scripted::start(responses).await?;
     let memory = Fresh(Memory::signed_in()?);
     let session = Session::new(Client::new(&server.url)?, SERVICE_CLI, memory, now);
     let call = || session.call(async |token| Ok(token.expose().to_owned()));

@@ -16,14 +16,14 @@ fn token() -> AccessToken {
 
 #[tokio::test]
 async fn what_only_reads_is_asked_again_and_what_makes_something_is_not() -> Result<()> {
-    for answers in [HANG_UP, BUSY] {
-        let server = Scripted::start(answers).await?;
+    for responses in [HANG_UP, BUSY] {
+        let server = Scripted::start(responses).await?;
         let client = Client::new(&server.url)?;
         client.whoami(&token(), None).await.unwrap_err();
         assert_eq!(server.asked(), 3);
         client.create_cli_token(&token(), &CreateCliToken::default()).await.unwrap_err();
         assert_eq!(server.asked(), 4);
-        client.request_otp("ana@acme.test", "service-cli").await.unwrap_err();
+        client.request_otp("ana@acme.test", "service-cli", None).await.unwrap_err();
         assert_eq!(server.asked(), 5);
         client.create_workspace(&token(), "Acme").await.unwrap_err();
         assert_eq!(server.asked(), 6);

@@ -18,12 +18,12 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// Each answer is a status and a body; an empty one hangs up. The last one is repeated.
-    pub(crate) async fn start(answers: &'static [(u16, &'static str)]) -> Result<Self> {
-        Self::start_with(answers, String::new()).await
+    pub(crate) async fn start(responses: &'static [(u16, &'static str)]) -> Result<Self> {
+        Self::start_with(responses, String::new()).await
     }
 
     /// The same, with one more header.
-    pub(crate) async fn start_with(answers: &'static [(u16, &'static str)], header: String) -> Result<Self> {
+    pub(crate) async fn start_with(responses: &'static [(u16, &'static str)], header: String) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let asked = Arc::<AtomicUsize>::default();
@@ -31,14 +31,14 @@ impl Scripted {
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let number = counter.fetch_add(1, Ordering::Relaxed);
-                let (status, body) = answers[number.min(answers.len() - 1)];
+                let (status, body) = responses[number.min(responses.len() - 1)];
                 drop(stream.read(&mut [0; 16_384]).await);
                 if status != 0 {
                     let head = format!(
                         "HTTP/1.1 {status} X\r\n{header}Content-Type: application/json\r\nConnection: close\r\n"
                     );
-                    let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-                    drop(stream.write_all(answer.as_bytes()).await);
+                    let response = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+                    drop(stream.write_all(response.as_bytes()).await);
                 }
             }
         });

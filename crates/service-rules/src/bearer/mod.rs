@@ -1,10 +1,10 @@
-//! Whether a bearer token opens an endpoint (RFC 6750, 7519, 8725, 9068).
+//! Whether a bearer token authorizes a request (RFC 6750, 7519, 8725, 9068).
 //!
 //! 1. [`token_in`] finds the one token among the `Authorization` headers.
-//! 2. [`UnverifiedJwt::read`] takes it apart, refusing every spelling but the one this service writes.
+//! 2. [`UnverifiedJwt::read`] parses it, and rejects every spelling but the one this service writes.
 //! 3. The server checks the signature with the key that [`UnverifiedJwt::key_id`] names.
-//! 4. [`Claims::read`] reads what was signed, and [`judge`] decides. Only this last step depends on the time or on the
-//!    endpoint, so only it is repeated for a token that was seen before.
+//! 4. [`Claims::read`] reads the claims, and [`judge`] decides. Only this last step depends on the time or on the
+//!    endpoint, so only it is repeated for a token that was verified before.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -15,37 +15,51 @@ use service_api::{
     scope::{Scope, Scopes},
 };
 
-use crate::{json, lifetimes};
+use crate::{json, lifetimes, resources::Resource};
 
-const MAX_LENGTH: usize = 8 * 1024;
+/// Bytes of the longest token that is parsed.
+const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Characters of a key id: an RFC 7638 thumbprint.
 const KEY_ID_LENGTH: usize = 43;
-/// P-256's group order.
-const ORDER: [u8; 32] = [
+/// The group order of P-256.
+const P256_ORDER: [u8; 32] = [
     0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6, 0xfa,
     0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
-/// Half of it. A signature with a larger `s` has a twin with a smaller one; only the smaller is ours.
-const HALF_ORDER: [u8; 32] = [
+/// Half of the group order of P-256. A signature with a larger `s` has a twin with a smaller one; this service writes and
+/// accepts only the smaller.
+const P256_HALF_ORDER: [u8; 32] = [
     0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde, 0x73, 0x7d,
     0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// No bearer token was sent.
+/// Why a bearer token does not authorize a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BearerError {
+    #[error("the request has no bearer token")]
     Missing,
-    /// The header cannot be read as one token.
+    /// The `Authorization` header does not hold exactly one token.
+    #[error("the Authorization header is malformed")]
     Malformed,
-    /// Not a token of this service, or not for this audience.
+    /// This service did not issue the token.
+    #[error("the token is invalid")]
     Invalid,
+    /// This service issued the token for another of its resources.
+    #[error("the token is for another resource")]
+    WrongAudience,
+    #[error("the token has expired")]
     Expired,
-    /// It was ended before its time.
-    Ended(Reason),
-    LacksScope(Scope),
+    /// The token was valid, and no longer is; its holder is told why.
+    #[error("the token was revoked: {}", .0.as_str())]
+    Revoked(Reason),
+    #[error("the token lacks the scope {}", .0.narrowest())]
+    InsufficientScope(Scope),
+    /// The user signed in too long ago for this action.
+    #[error("the sign-in is too old")]
+    SignInTooOld,
 }
 
-/// What an access token says, in the order in which it says it.
+/// The claims of an access token, in the order in which they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     pub iss: String,
@@ -63,13 +77,16 @@ pub struct Claims {
     pub nbf: Option<i64>,
 }
 
-/// The one token in the `Authorization` headers of a request; `None`: none was sent.
-pub fn token_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a str>, Refusal> {
+/// Finds the one token in the `Authorization` headers of a request. `None`: there is none.
+///
+/// # Errors
+/// [`BearerError::Malformed`] if there are several headers or a token has characters that tokens cannot have.
+pub fn token_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a str>, BearerError> {
     let Some(header) = headers.next() else { return Ok(None) };
     if headers.next().is_some() {
-        return Err(Refusal::Malformed);
+        return Err(BearerError::Malformed);
     }
-    let header = std::str::from_utf8(header).map_err(|_| Refusal::Malformed)?;
+    let header = std::str::from_utf8(header).map_err(|_| BearerError::Malformed)?;
     let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
     let token = token.trim_matches(' ');
     if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
@@ -77,12 +94,12 @@ pub fn token_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>) -> Result<Optio
     }
     // The alphabet of RFC 6750 section 2.1: two tokens in one header cannot hide in it.
     let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
-    if token.bytes().all(known) { Ok(Some(token)) } else { Err(Refusal::Malformed) }
+    if token.bytes().all(known) { Ok(Some(token)) } else { Err(BearerError::Malformed) }
 }
 
-/// A JWT that has the form of ours; nobody has checked its signature yet.
+/// A JWT that has the form of this service's access tokens. Its signature has not been checked.
 pub struct UnverifiedJwt<'a> {
-    /// Header and payload as they were signed.
+    /// Header and payload, as they were signed.
     pub message: &'a str,
     pub signature: &'a str,
     key_id: String,
@@ -98,13 +115,16 @@ struct Header {
 }
 
 impl<'a> UnverifiedJwt<'a> {
-    /// One token has one spelling: canonical base64url, a header of exactly three fields, the smaller `s`.
-    pub fn read(text: &'a str) -> Result<Self, Refusal> {
-        Self::take_apart(text).ok_or(Refusal::Invalid)
+    /// Parses a token. A token has one spelling: canonical base64url, a header of exactly three fields, the smaller `s`.
+    ///
+    /// # Errors
+    /// [`BearerError::Invalid`] for every other text.
+    pub fn read(text: &'a str) -> Result<Self, BearerError> {
+        Self::parse(text).ok_or(BearerError::Invalid)
     }
 
-    fn take_apart(text: &'a str) -> Option<Self> {
-        if text.len() > MAX_LENGTH {
+    fn parse(text: &'a str) -> Option<Self> {
+        if text.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let (message, signature) = text.rsplit_once('.')?;
@@ -130,17 +150,17 @@ impl<'a> UnverifiedJwt<'a> {
 /// Whether an ES256 signature (`r` and `s`, 32 bytes each) is the canonical one of its pair.
 #[must_use]
 pub fn is_low(signature: &[u8]) -> bool {
-    signature.len() == 64 && signature[32..] <= HALF_ORDER[..]
+    signature.len() == 64 && signature[32..] <= P256_HALF_ORDER[..]
 }
 
-/// Of an ES256 signature and its twin, which has `order - s` for `s`, the one that is ours.
+/// Of an ES256 signature and its twin, which has `order - s` for `s`, the canonical one.
 #[must_use]
 pub fn lowered(mut signature: [u8; 64]) -> [u8; 64] {
     if is_low(&signature) {
         return signature;
     }
     let mut borrow = false;
-    for (digit, whole) in signature[32..].iter_mut().zip(ORDER).rev() {
+    for (digit, whole) in signature[32..].iter_mut().zip(P256_ORDER).rev() {
         let (less, first) = whole.overflowing_sub(*digit);
         let (less, second) = less.overflowing_sub(u8::from(borrow));
         (*digit, borrow) = (less, first || second);
@@ -149,14 +169,18 @@ pub fn lowered(mut signature: [u8; 64]) -> [u8; 64] {
 }
 
 impl Claims {
-    /// Reads a payload whose signature has been checked.
-    pub fn read(payload: &[u8]) -> Result<Self, Refusal> {
-        let value = json::read(payload).map_err(|_| Refusal::Invalid)?;
-        let claims: Self = serde_json::from_value(value).map_err(|_| Refusal::Invalid)?;
+    /// Reads the claims from a payload whose signature has been checked.
+    ///
+    /// # Errors
+    /// [`BearerError::Invalid`] if a claim is missing or malformed.
+    pub fn read(payload: &[u8]) -> Result<Self, BearerError> {
+        let value = json::read(payload).map_err(|_| BearerError::Invalid)?;
+        let claims: Self = serde_json::from_value(value).map_err(|_| BearerError::Invalid)?;
         let complete = !claims.client_id.is_empty() && claims.exp > 0 && claims.iat > 0;
-        if complete { Ok(claims) } else { Err(Refusal::Invalid) }
+        if complete { Ok(claims) } else { Err(BearerError::Invalid) }
     }
 
+    /// Whether the token has expired, allowing for clocks that differ.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.exp.saturating_add(lifetimes::CLOCK_SKEW) < now.as_second()
@@ -168,15 +192,33 @@ impl Claims {
     }
 }
 
-/// Whether these claims open endpoints of `audience` at all; which of them is a matter of scope.
-pub fn judge(claims: &Claims, issuer: &str, audience: &str, now: Timestamp) -> Result<(), Refusal> {
+/// Decides whether a token with these claims is accepted for `audience` now. Which endpoints it authorizes depends on its
+/// scopes.
+///
+/// # Errors
+/// Why the token is not accepted.
+pub fn judge(claims: &Claims, issuer: &str, audience: &str, now: Timestamp) -> Result<(), BearerError> {
+    judge_origin(claims, issuer, audience, now)?;
+    if claims.has_expired(now) { Err(BearerError::Expired) } else { Ok(()) }
+}
+
+/// Decides whether a token with these claims was issued by `issuer` for `audience`, even if it has expired.
+///
+/// Only for the endpoint where an access token does no more than name the grant that it belongs to.
+///
+/// # Errors
+/// [`BearerError::WrongAudience`] or [`BearerError::Invalid`].
+pub fn judge_origin(claims: &Claims, issuer: &str, audience: &str, now: Timestamp) -> Result<(), BearerError> {
     let begun = |second: i64| second <= now.as_second() + lifetimes::CLOCK_SKEW;
-    let known = claims.iss == issuer && claims.aud == audience;
     let lives_too_long = claims.exp.saturating_sub(claims.iat) > lifetimes::LONGEST_ACCESS_TOKEN;
-    if !known || lives_too_long || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
-        return Err(Refusal::Invalid);
+    if claims.iss != issuer || lives_too_long || !begun(claims.iat) || !claims.nbf.is_none_or(begun) {
+        return Err(BearerError::Invalid);
     }
-    if claims.has_expired(now) { Err(Refusal::Expired) } else { Ok(()) }
+    if claims.aud == audience {
+        return Ok(());
+    }
+    let served = [Resource::Api, Resource::Mcp].into_iter().any(|resource| claims.aud == resource.audience(issuer));
+    Err(if served { BearerError::WrongAudience } else { BearerError::Invalid })
 }
 
 /// Strict base64url: no padding, no other alphabet, no bits left over.

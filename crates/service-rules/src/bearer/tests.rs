@@ -20,7 +20,7 @@ fn claims() -> Claims {
     }
 }
 
-fn check(claims: &Claims, now: i64, expected: Result<(), Refusal>) {
+fn check(claims: &Claims, now: i64, expected: Result<(), BearerError>) {
     let now = Timestamp::from_second(now).unwrap();
     assert_eq!(judge(claims, "https://service.test", "https://service.test/v1", now), expected, "{claims:?}");
 }
@@ -28,24 +28,27 @@ fn check(claims: &Claims, now: i64, expected: Result<(), Refusal>) {
 #[test]
 fn a_token_lives_until_its_end_and_the_skew_br_06() {
     check(&claims(), 1_930, Ok(()));
-    check(&claims(), 1_931, Err(Refusal::Expired));
+    check(&claims(), 1_931, Err(BearerError::Expired));
     check(&claims(), 970, Ok(()));
-    check(&claims(), 969, Err(Refusal::Invalid));
-    check(&Claims { nbf: Some(1_060), ..claims() }, 1_029, Err(Refusal::Invalid));
+    check(&claims(), 969, Err(BearerError::Invalid));
+    check(&Claims { nbf: Some(1_060), ..claims() }, 1_029, Err(BearerError::Invalid));
     check(&Claims { nbf: Some(1_060), ..claims() }, 1_030, Ok(()));
     check(&Claims { exp: 4_600, ..claims() }, 1_000, Ok(()));
-    check(&Claims { exp: 4_601, ..claims() }, 1_000, Err(Refusal::Invalid));
-    check(&Claims { exp: i64::MAX, ..claims() }, 1_000, Err(Refusal::Invalid));
+    check(&Claims { exp: 4_601, ..claims() }, 1_000, Err(BearerError::Invalid));
+    check(&Claims { exp: i64::MAX, ..claims() }, 1_000, Err(BearerError::Invalid));
 }
 
 #[test]
 fn issuer_and_audience_are_compared_byte_for_byte_br_13() {
     for iss in ["https://service.test/", "https://SERVICE.test", "http://service.test", ""] {
-        check(&Claims { iss: iss.into(), ..claims() }, 1_000, Err(Refusal::Invalid));
+        check(&Claims { iss: iss.into(), ..claims() }, 1_000, Err(BearerError::Invalid));
     }
-    for aud in ["https://service.test/mcp", "https://service.test/v1/", "https://service.test/v11", ""] {
-        check(&Claims { aud: aud.into(), ..claims() }, 1_000, Err(Refusal::Invalid));
+    for aud in ["https://service.test/mcp/", "https://service.test/v1/", "https://service.test/v11", ""] {
+        check(&Claims { aud: aud.into(), ..claims() }, 1_000, Err(BearerError::Invalid));
     }
+    let other = Claims { aud: "https://service.test/mcp".into(), ..claims() };
+    check(&other, 1_000, Err(BearerError::WrongAudience));
+    check(&Claims { iss: "https://other.test".into(), ..other }, 1_000, Err(BearerError::Invalid));
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn claims_are_read_in_one_way_br_14() {
     ] {
         let changed = text.replace(from, to);
         assert_ne!(changed, text, "{from}");
-        assert_eq!(Claims::read(changed.as_bytes()), Err(Refusal::Invalid), "{to}");
+        assert_eq!(Claims::read(changed.as_bytes()), Err(BearerError::Invalid), "{to}");
     }
 }
 
@@ -82,10 +85,10 @@ fn one_header_holds_one_token_br_03() {
     for one in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer  abc", "Bearer abc "] {
         assert_eq!(token_in(&[one]), Ok(Some("abc")), "{one}");
     }
-    assert_eq!(token_in(&["Bearer a", "Bearer a"]), Err(Refusal::Malformed));
-    assert_eq!(token_in(&["Basic a", "Bearer a"]), Err(Refusal::Malformed));
+    assert_eq!(token_in(&["Bearer a", "Bearer a"]), Err(BearerError::Malformed));
+    assert_eq!(token_in(&["Basic a", "Bearer a"]), Err(BearerError::Malformed));
     for bad in ["Bearer a, Bearer b", "Bearer a b", "Bearer a\tb", "Bearer é", "Bearer \"a\""] {
-        assert_eq!(token_in(&[bad]), Err(Refusal::Malformed), "{bad}");
+        assert_eq!(token_in(&[bad]), Err(BearerError::Malformed), "{bad}");
     }
 }
 
@@ -93,7 +96,7 @@ fn one_header_holds_one_token_br_03() {
 fn only_the_smaller_signature_of_a_pair_is_ours_br_15() {
     let mut signature = [0; 64];
     assert!(is_low(&signature));
-    signature[32..].copy_from_slice(&HALF_ORDER);
+    signature[32..].copy_from_slice(&P256_HALF_ORDER);
     assert!(is_low(&signature));
     signature[63] += 1;
     assert!(!is_low(&signature));
@@ -122,7 +125,7 @@ fn a_token_has_one_spelling_br_16() {
         ("}", r#","jku":"https://evil.test"}"#),
         ("}", r#","alg":"ES256"}"#),
     ] {
-        assert_eq!(read(&with_header(&header.replace(from, to))), Err(Refusal::Invalid), "{to}");
+        assert_eq!(read(&with_header(&header.replace(from, to))), Err(BearerError::Invalid), "{to}");
     }
     for text in [
         String::new(),
@@ -134,9 +137,9 @@ fn a_token_has_one_spelling_br_16() {
         // The last character of 64 bytes carries four bits too many: they must be zero.
         format!("{}B", &ours[..ours.len() - 1]),
         format!("{}.{}.{}", part(header.as_bytes()), part(b"{}"), part(&[0; 63])),
-        format!("{}.{}.{}", part(header.as_bytes()), "A".repeat(MAX_LENGTH), part(&[0; 64])),
+        format!("{}.{}.{}", part(header.as_bytes()), "A".repeat(MAX_TOKEN_BYTES), part(&[0; 64])),
     ] {
-        assert_eq!(read(&text), Err(Refusal::Invalid), "{text}");
+        assert_eq!(read(&text), Err(BearerError::Invalid), "{text}");
     }
 }
 
@@ -153,13 +156,13 @@ fn a_signature_and_its_twin_are_lowered_to_one() {
         s
     };
     // order - 1, whose twin is 1; half the order, which is low already; and half plus one, whose twin it is.
-    let mut last = ORDER;
+    let mut last = P256_ORDER;
     last[31] -= 1;
-    let mut above = HALF_ORDER;
+    let mut above = P256_HALF_ORDER;
     above[31] += 1;
     assert_eq!(lowered(with(last)), with(number(1)));
     assert_eq!(lowered(with(number(1))), with(number(1)));
-    assert_eq!(lowered(with(HALF_ORDER)), with(HALF_ORDER));
-    assert_eq!(lowered(with(above)), with(HALF_ORDER));
+    assert_eq!(lowered(with(P256_HALF_ORDER)), with(P256_HALF_ORDER));
+    assert_eq!(lowered(with(above)), with(P256_HALF_ORDER));
     assert!(is_low(&lowered(with(above))) && !is_low(&with(above)));
 }

@@ -1,11 +1,11 @@
-//! Which access tokens are dead although they have not expired.
+//! Which access tokens are revoked although they have not expired.
 //!
-//! Tokens are verified without asking anybody, so what ended early must be known. Each ending names a subject (a grant,
-//! a user, everybody …) and a moment: the subject's tokens that were issued before it are dead. All endings that concern
-//! a token count, none hides another. An ending is forgotten when the last token it can concern has expired.
+//! A node verifies access tokens without a query, so it has to know every revocation. A revocation names a subject (a
+//! grant, a user, all users …) and a time: tokens of the subject that were issued before it are revoked. All revocations
+//! that concern a token count. A revocation is dropped when the last token that it can concern has expired.
 //!
-//! The set is bounded. When it is full the oldest endings leave it, and every token issued before the youngest of those
-//! is dead, ended or not: a few people refresh earlier than they would have, and nothing dead comes to life.
+//! The set is bounded. When it is full the oldest revocations are dropped, and every token issued before the newest of
+//! those is refused, revoked or not. Some clients then refresh early; no revoked token is accepted again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,12 +16,12 @@ use service_api::{
 
 use crate::{
     Timestamp,
-    bearer::{Claims, Refusal},
+    bearer::{BearerError, Claims},
     lifetimes,
     signing::later,
 };
 
-/// Whose tokens are ended.
+/// Whose tokens are revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     Grant(GrantId),
@@ -33,69 +33,95 @@ pub enum Subject {
     Workspace(WorkspaceId),
     /// Tokens that this key signed.
     SigningKey(String),
-    Everybody,
+    /// Tokens that this client was issued.
+    Client(String),
+    /// Every token.
+    AllUsers,
+    /// A subject that only a newer version of the service can read. It may concern any token.
+    Unknown,
 }
 
+/// The status of a token that no known revocation concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevocationStatus {
+    Live,
+    /// A revocation that this version cannot read may concern the token: the database has to be queried.
+    LookUp,
+}
+
+/// Revokes the tokens of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct Revocation {
     pub subject: Subject,
     pub because: Reason,
-    /// Tokens issued before this are dead.
+    /// Tokens issued before this time are revoked.
     pub not_before: Timestamp,
-    /// When no token that it concerns can be alive any more.
+    /// From this time no token that it concerns can be valid.
     pub forget_at: Timestamp,
 }
 
-impl Ending {
-    /// An ending that happens now.
+impl Revocation {
+    /// A revocation that happens now.
     ///
-    /// Grants and keys do not come back, so all their tokens are dead, whenever issued. Anybody else may sign in again,
-    /// but not at once: a token may be issued by a node whose clock is ahead, or while the ending is being written.
+    /// Grants, CLI tokens and keys stay revoked, so all their tokens are revoked whenever they were issued. Users may sign
+    /// in again, but not at once: a node whose clock is ahead may issue a token while the revocation is being written.
     #[must_use]
     pub fn of(subject: Subject, because: Reason, now: Timestamp) -> Self {
         let settled = later(now, lifetimes::CLOCK_SKEW);
         let last_expires = later(settled, lifetimes::LONGEST_ACCESS_TOKEN + lifetimes::CLOCK_SKEW);
         let (not_before, forget_at) = match subject {
             Subject::Grant(_) | Subject::CliToken(_) | Subject::SigningKey(_) => (last_expires, last_expires),
-            Subject::User(_) | Subject::Membership(..) | Subject::Workspace(_) => (settled, last_expires),
-            // It ends grants too, and those that began before it must not outlive it.
-            Subject::Everybody => (settled, later(settled, lifetimes::LONGEST_LIFE)),
+            Subject::User(_)
+            | Subject::Membership(..)
+            | Subject::Workspace(_)
+            | Subject::Client(_)
+            | Subject::Unknown => (settled, last_expires),
+            // It revokes grants too, and those that were opened before it must not outlive it.
+            Subject::AllUsers => (settled, later(settled, lifetimes::LONGEST_LIFE)),
         };
         Self { subject, because, not_before, forget_at }
     }
 }
 
-/// The endings that still matter.
+/// The revocations that still concern a token.
 #[derive(Debug)]
-pub struct Endings {
-    by_subject: HashMap<Subject, Ending>,
-    /// In the order in which they are forgotten.
+pub struct RevocationSet {
+    by_subject: HashMap<Subject, Revocation>,
+    /// In the order in which they are dropped.
     order: BTreeSet<(Timestamp, Subject)>,
     capacity: usize,
-    /// How many of them are signing keys: hardly ever any, and looking for one costs a copy of its id.
+    /// How many subjects are signing keys. Mostly none, and a lookup costs a copy of the key id.
     keys: usize,
-    /// Tokens issued before this second are dead, because endings that may concern them were dropped.
+    /// How many subjects are clients. Mostly none, and a lookup costs a copy of the client id.
+    clients: usize,
+    /// Tokens issued before this second are refused, because revocations that may concern them were dropped.
     floor: i64,
 }
 
-impl Endings {
+impl RevocationSet {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { by_subject: HashMap::new(), order: BTreeSet::new(), capacity, keys: 0, floor: i64::MIN }
+        Self { by_subject: HashMap::new(), order: BTreeSet::new(), capacity, keys: 0, clients: 0, floor: i64::MIN }
     }
 
-    /// Hearing of an ending twice is hearing of it once; of two about one subject the stronger counts.
-    pub fn insert(&mut self, ending: Ending) {
-        if let Some(known) = self.by_subject.get(&ending.subject) {
-            if (known.not_before, known.forget_at) >= (ending.not_before, ending.forget_at) {
+    /// Adds a revocation. Adding it twice has no effect; of two for one subject the stronger counts.
+    pub fn insert(&mut self, mut revocation: Revocation) {
+        if let Some(known) = self.by_subject.get(&revocation.subject) {
+            if revocation.subject == Subject::Unknown {
+                // They may be of different kinds: each counts for its whole time.
+                revocation.not_before = revocation.not_before.max(known.not_before);
+                revocation.forget_at = revocation.forget_at.max(known.forget_at);
+            }
+            if (known.not_before, known.forget_at) >= (revocation.not_before, revocation.forget_at) {
                 return;
             }
             self.order.remove(&(known.forget_at, known.subject.clone()));
-        } else if matches!(ending.subject, Subject::SigningKey(_)) {
-            self.keys += 1;
+        } else {
+            self.keys += usize::from(matches!(revocation.subject, Subject::SigningKey(_)));
+            self.clients += usize::from(matches!(revocation.subject, Subject::Client(_)));
         }
-        self.order.insert((ending.forget_at, ending.subject.clone()));
-        self.by_subject.insert(ending.subject.clone(), ending);
+        self.order.insert((revocation.forget_at, revocation.subject.clone()));
+        self.by_subject.insert(revocation.subject.clone(), revocation);
         while self.by_subject.len() > self.capacity {
             let Some(dropped) = self.pop_oldest() else { return };
             self.floor = self.floor.max(floor_for(&dropped));
@@ -108,29 +134,36 @@ impl Endings {
         }
     }
 
-    fn pop_oldest(&mut self) -> Option<Ending> {
+    fn pop_oldest(&mut self) -> Option<Revocation> {
         let (_, subject) = self.order.pop_first()?;
         self.keys -= usize::from(matches!(subject, Subject::SigningKey(_)));
+        self.clients -= usize::from(matches!(subject, Subject::Client(_)));
         self.by_subject.remove(&subject)
     }
 
-    /// Whether nothing ended a token with these claims, signed by this key.
-    pub fn judge(&self, claims: &Claims, key_id: &str) -> Result<(), Refusal> {
-        // Who else has the key can sign anything: such a token is nobody's, and there is nobody to tell why.
+    /// Decides whether a token with these claims, signed by this key, is revoked.
+    ///
+    /// # Errors
+    /// Why the token is refused.
+    pub fn judge(&self, claims: &Claims, key_id: &str) -> Result<RevocationStatus, BearerError> {
+        // A holder of a compromised key can sign anything, so the token belongs to no user who could be told why.
         if self.keys > 0 && self.by_subject.contains_key(&Subject::SigningKey(key_id.to_owned())) {
-            return Err(Refusal::Invalid);
+            return Err(BearerError::Invalid);
         }
         let subjects = [
             Some(Subject::Grant(claims.grant)),
             Some(Subject::User(claims.sub)),
             claims.workspace.map(|workspace| Subject::Membership(claims.sub, workspace)),
             claims.workspace.map(Subject::Workspace),
-            Some(Subject::Everybody),
+            (self.clients > 0).then(|| Subject::Client(claims.client_id.clone())),
+            Some(Subject::AllUsers),
         ];
-        self.judge_since(claims.iat, &subjects)
+        self.judge_since(claims.iat, &subjects)?;
+        let in_doubt = self.judge_since(claims.iat, &[Some(Subject::Unknown)]).is_err();
+        Ok(if in_doubt { RevocationStatus::LookUp } else { RevocationStatus::Live })
     }
 
-    /// Whether nothing has happened to a token for automation since it was looked up, in whole seconds.
+    /// Whether no revocation concerns a CLI token since it was looked up, in whole seconds.
     #[must_use]
     pub fn is_unchanged(&self, id: CliTokenId, user_id: UserId, workspace: Option<WorkspaceId>, since: i64) -> bool {
         let subjects = [
@@ -138,29 +171,30 @@ impl Endings {
             Some(Subject::User(user_id)),
             workspace.map(|workspace| Subject::Membership(user_id, workspace)),
             workspace.map(Subject::Workspace),
-            Some(Subject::Everybody),
+            Some(Subject::AllUsers),
+            Some(Subject::Unknown),
         ];
         self.judge_since(since, &subjects).is_ok()
     }
 
-    fn judge_since(&self, since: i64, subjects: &[Option<Subject>]) -> Result<(), Refusal> {
+    fn judge_since(&self, since: i64, subjects: &[Option<Subject>]) -> Result<(), BearerError> {
         if since < self.floor {
-            return Err(Refusal::Expired);
+            return Err(BearerError::Expired);
         }
         if self.by_subject.is_empty() {
             return Ok(());
         }
-        let mut endings = subjects.iter().flatten().filter_map(|subject| self.by_subject.get(subject));
-        match endings.find(|ending| since < whole_second_behind(ending.not_before)) {
-            Some(ending) => Err(Refusal::Ended(ending.because)),
+        let mut revocations = subjects.iter().flatten().filter_map(|subject| self.by_subject.get(subject));
+        match revocations.find(|revocation| since < whole_second_behind(revocation.not_before)) {
+            Some(revocation) => Err(BearerError::Revoked(revocation.because)),
             None => Ok(()),
         }
     }
 
-    /// Grants opened before this moment are over.
+    /// Grants opened before this time are revoked.
     #[must_use]
     pub fn epoch(&self) -> Option<Timestamp> {
-        self.by_subject.get(&Subject::Everybody).map(|ending| ending.not_before)
+        self.by_subject.get(&Subject::AllUsers).map(|revocation| revocation.not_before)
     }
 
     #[must_use]
@@ -174,12 +208,12 @@ impl Endings {
     }
 }
 
-/// The last second in which a token that this ending concerns can have been issued, and one more.
-fn floor_for(ending: &Ending) -> i64 {
-    whole_second_behind(ending.forget_at) - lifetimes::LONGEST_ACCESS_TOKEN - lifetimes::CLOCK_SKEW
+/// The second after the last one in which a token that this revocation concerns can have been issued.
+fn floor_for(revocation: &Revocation) -> i64 {
+    whole_second_behind(revocation.forget_at) - lifetimes::LONGEST_ACCESS_TOKEN - lifetimes::CLOCK_SKEW
 }
 
-/// Tokens say when they were issued in whole seconds: a second that has begun counts as a whole.
+/// The end of the second that contains `at`. Tokens say in whole seconds when they were issued.
 fn whole_second_behind(at: Timestamp) -> i64 {
     at.as_second() + i64::from(at.subsec_nanosecond() > 0)
 }

@@ -30,27 +30,28 @@ fn claims(iat: i64) -> Claims {
     }
 }
 
-fn endings(endings: &[Ending]) -> Endings {
-    let mut set = Endings::with_capacity(1_000);
-    endings.iter().cloned().for_each(|ending| set.insert(ending));
+fn revocations(revocations: &[Revocation]) -> RevocationSet {
+    let mut set = RevocationSet::with_capacity(1_000);
+    revocations.iter().cloned().for_each(|revocation| set.insert(revocation));
     set
 }
 
-fn dead(subject: &Subject) -> Result<(), Refusal> {
+fn dead(subject: &Subject) -> Result<RevocationStatus, BearerError> {
     match subject {
-        Subject::SigningKey(_) => Err(Refusal::Invalid),
-        _ => Err(Refusal::Ended(Reason::RevokedByAdmin)),
+        Subject::SigningKey(_) => Err(BearerError::Invalid),
+        _ => Err(BearerError::Revoked(Reason::RevokedByAdmin)),
     }
 }
 
-fn subjects() -> [Subject; 6] {
+fn subjects() -> [Subject; 7] {
     [
         Subject::Grant(id(3)),
         Subject::User(id(1)),
         Subject::Membership(id(1), id(4)),
         Subject::Workspace(id(4)),
         Subject::SigningKey("k".into()),
-        Subject::Everybody,
+        Subject::Client("service-cli".into()),
+        Subject::AllUsers,
     ]
 }
 
@@ -63,19 +64,20 @@ fn each_subject_ends_its_tokens_and_no_others() {
         Subject::Membership(id(9), id(4)),
         Subject::Workspace(id(9)),
         Subject::SigningKey("other".into()),
+        Subject::Client("service-web".into()),
     ];
     for subject in subjects() {
-        let set = endings(&[Ending::of(subject.clone(), Reason::RevokedByAdmin, at(NOW))]);
+        let set = revocations(&[Revocation::of(subject.clone(), Reason::RevokedByAdmin, at(NOW))]);
         assert_eq!(set.judge(&claims(NOW), "k"), dead(&subject), "{subject:?}");
     }
-    let set = endings(&others.map(|subject| Ending::of(subject, Reason::RevokedByAdmin, at(NOW))));
-    assert_eq!(set.judge(&claims(NOW), "k"), Ok(()));
+    let set = revocations(&others.map(|subject| Revocation::of(subject, Reason::RevokedByAdmin, at(NOW))));
+    assert_eq!(set.judge(&claims(NOW), "k"), Ok(RevocationStatus::Live));
 }
 
 #[test]
 fn users_may_come_back_and_grants_and_keys_may_not() {
     for subject in subjects() {
-        let set = endings(&[Ending::of(subject.clone(), Reason::UserDisabled, at(NOW))]);
+        let set = revocations(&[Revocation::of(subject.clone(), Reason::UserDisabled, at(NOW))]);
         let for_good = matches!(subject, Subject::Grant(_) | Subject::SigningKey(_));
         assert!(set.judge(&claims(NOW + lifetimes::CLOCK_SKEW - 1), "k").is_err(), "{subject:?}");
         let later = set.judge(&claims(NOW + lifetimes::CLOCK_SKEW), "k");
@@ -86,8 +88,9 @@ fn users_may_come_back_and_grants_and_keys_may_not() {
 #[test]
 fn a_second_that_has_begun_is_not_over() {
     let begun = Timestamp::from_millisecond(NOW * 1_000 + 1).unwrap();
-    let ending = Ending { not_before: begun, ..Ending::of(Subject::Everybody, Reason::RevokedByAdmin, at(NOW)) };
-    let set = endings(&[ending]);
+    let revocation =
+        Revocation { not_before: begun, ..Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, at(NOW)) };
+    let set = revocations(&[revocation]);
     assert!(set.judge(&claims(NOW), "k").is_err());
     assert!(set.judge(&claims(NOW + 1), "k").is_ok());
 }
@@ -98,9 +101,9 @@ fn every_level_counts() {
     let old = NOW - 10_000;
     for stale in subjects() {
         for fresh in subjects() {
-            let weak = Ending { not_before: at(old), ..Ending::of(stale.clone(), Reason::Leaked, at(old)) };
-            let strong = Ending::of(fresh.clone(), Reason::RevokedByAdmin, at(NOW));
-            for set in [endings(&[weak.clone(), strong.clone()]), endings(&[strong, weak])] {
+            let weak = Revocation { not_before: at(old), ..Revocation::of(stale.clone(), Reason::Leaked, at(old)) };
+            let strong = Revocation::of(fresh.clone(), Reason::RevokedByAdmin, at(NOW));
+            for set in [revocations(&[weak.clone(), strong.clone()]), revocations(&[strong, weak])] {
                 assert!(set.judge(&claims(NOW), "k").is_err(), "{stale:?} {fresh:?}");
             }
         }
@@ -110,23 +113,23 @@ fn every_level_counts() {
 #[test]
 fn an_ending_outlives_every_token_that_it_concerns() {
     for subject in subjects() {
-        let ending = Ending::of(subject, Reason::RevokedByUser, at(NOW));
-        let mut set = endings(std::slice::from_ref(&ending));
+        let revocation = Revocation::of(subject, Reason::RevokedByUser, at(NOW));
+        let mut set = revocations(std::slice::from_ref(&revocation));
         let last = claims(NOW + lifetimes::CLOCK_SKEW - 1);
         let dies = last.iat + lifetimes::LONGEST_ACCESS_TOKEN + lifetimes::CLOCK_SKEW;
         set.forget_expired(at(dies));
         assert!(set.judge(&last, "k").is_err());
-        set.forget_expired(ending.forget_at);
+        set.forget_expired(revocation.forget_at);
         assert!(set.is_empty());
     }
 }
 
 #[test]
 fn a_full_set_forgets_the_oldest_and_revives_nothing() {
-    let mut set = Endings::with_capacity(3);
+    let mut set = RevocationSet::with_capacity(3);
     for number in 0..10 {
         let subject = Subject::Grant(id(100 + number));
-        set.insert(Ending::of(subject, Reason::RevokedByUser, at(NOW + i64::try_from(number).unwrap())));
+        set.insert(Revocation::of(subject, Reason::RevokedByUser, at(NOW + i64::try_from(number).unwrap())));
     }
     assert_eq!(set.len(), 3);
     let of = |number: u128, iat| Claims { grant: id(100 + number), ..claims(iat) };
@@ -136,13 +139,41 @@ fn a_full_set_forgets_the_oldest_and_revives_nothing() {
             assert!(set.judge(&of(number, iat), "k").is_err(), "{number} {iat}");
         }
     }
-    // Whoever was issued a token after the last forgotten ending does not notice.
-    assert_eq!(set.judge(&of(99, NOW + 200), "k"), Ok(()));
+    // A token that was issued after the last dropped revocation is still accepted.
+    assert_eq!(set.judge(&of(99, NOW + 200), "k"), Ok(RevocationStatus::Live));
 }
 
 #[test]
 fn grants_end_with_the_epoch() {
-    assert_eq!(endings(&[]).epoch(), None);
-    let set = endings(&[Ending::of(Subject::Everybody, Reason::RevokedByAdmin, at(NOW))]);
+    assert_eq!(revocations(&[]).epoch(), None);
+    let set = revocations(&[Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, at(NOW))]);
     assert_eq!(set.epoch(), Some(at(NOW + lifetimes::CLOCK_SKEW)));
+}
+
+#[test]
+fn a_revocation_of_an_unknown_kind_makes_every_older_token_be_looked_up_rv_33() {
+    let set = revocations(&[Revocation::of(Subject::Unknown, Reason::RevokedByAdmin, at(NOW))]);
+    let settled = NOW + lifetimes::CLOCK_SKEW;
+    assert_eq!(set.judge(&claims(settled - 1), "k"), Ok(RevocationStatus::LookUp));
+    assert_eq!(set.judge(&claims(settled), "k"), Ok(RevocationStatus::Live));
+    assert!(!set.is_unchanged(id(9), id(1), None, settled - 1));
+    assert!(set.is_unchanged(id(9), id(1), None, settled));
+}
+
+/// One of an unknown kind may last an hour and reach far ahead, another a year and reach less far.
+#[test]
+fn of_two_unknown_kinds_neither_hides_the_other_rv_33() {
+    let short = Revocation { not_before: at(NOW + 3_600), forget_at: at(NOW + 3_600), ..unknown() };
+    let long = Revocation { not_before: at(NOW + 30), forget_at: at(NOW + 1_000_000), ..unknown() };
+    for mut set in [revocations(&[short.clone(), long.clone()]), revocations(&[long, short])] {
+        assert_eq!(set.judge(&claims(NOW + 3_599), "k"), Ok(RevocationStatus::LookUp));
+        set.forget_expired(at(NOW + 500_000));
+        assert_eq!(set.judge(&claims(NOW), "k"), Ok(RevocationStatus::LookUp));
+        set.forget_expired(at(NOW + 1_000_000));
+        assert!(set.is_empty());
+    }
+}
+
+fn unknown() -> Revocation {
+    Revocation::of(Subject::Unknown, Reason::RevokedByAdmin, at(NOW))
 }

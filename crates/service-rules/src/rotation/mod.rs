@@ -1,16 +1,16 @@
 //! What presenting a refresh token means, and what follows from it.
 //!
-//! A grant is a number line. Its tokens are numbered; `issued` is the youngest, `base` the one that `issued` was handed
-//! out for. Every token ever issued can be recognised, so each place on the line has a meaning:
+//! A grant is a number line. Its refresh tokens are numbered: `issued` is the newest, and `base` is the one that `issued`
+//! was exchanged for. Every token ever issued can be recognized, so each position on the line has a meaning:
 //!
 //! | token | meaning | verdict |
 //! |---|---|---|
-//! | `issued` | the normal case | [`Rotate`](Verdict::Rotate) |
-//! | `base`, soon and from the same network | its answer was lost, or two processes ask at once | [`Repeat`](Verdict::Repeat) |
-//! | `base`, later or from elsewhere | its answer never arrived | [`Supersede`](Verdict::Supersede) |
-//! | between the two | a successor that was superseded: somebody else has it | [`Revoke`](Verdict::Revoke) |
-//! | older than `base` | a token whose successor was used: somebody else has it | [`Revoke`](Verdict::Revoke) |
-//! | younger than `issued` | ours, and the database does not know: it lost a rotation | [`FastForward`](Verdict::FastForward) |
+//! | `issued` | the normal case | [`Rotate`](RotationVerdict::Rotate) |
+//! | `base`, soon and from the same network | a lost response, or two processes refresh at once | [`Repeat`](RotationVerdict::Repeat) |
+//! | `base`, later or from elsewhere | its response never arrived | [`Supersede`](RotationVerdict::Supersede) |
+//! | between the two | a successor that was superseded: two parties have it | [`Revoke`](RotationVerdict::Revoke) |
+//! | older than `base` | a token whose successor was used: two parties have it | [`Revoke`](RotationVerdict::Revoke) |
+//! | younger than `issued` | genuine, but unknown to the database: it lost a rotation | [`FastForward`](RotationVerdict::FastForward) |
 
 use std::net::IpAddr;
 
@@ -18,10 +18,10 @@ use service_api::errors::Reason;
 
 use crate::{Timestamp, lifetimes, network, signing::later};
 
-/// What was presented.
+/// A refresh token that a client presents.
 #[derive(Clone, Copy, Debug)]
-pub struct Presented<'a> {
-    /// Whether its MAC is ours.
+pub struct PresentedRefreshToken<'a> {
+    /// Whether its MAC is right.
     pub genuine: bool,
     pub generation: i32,
     pub client_id: Option<&'a str>,
@@ -34,103 +34,123 @@ pub struct Grant {
     pub client_id: String,
     pub generations: Generations,
     pub rotated_at: Timestamp,
-    /// `None`: where from is not known, so nobody is there too.
+    /// The network address of the last rotation. `None`: it is unknown, so no address is near it.
     pub rotated_from: Option<IpAddr>,
     pub expires_at: Timestamp,
-    /// Why it was ended, if it was.
+    /// Why the grant was revoked, if it was.
     pub ended: Option<Reason>,
     pub user_disabled: bool,
-    /// The workspace it is for is gone, or its user is no longer in it.
+    /// The workspace of the grant was deleted, or the user is no longer a member.
     pub workspace_left: bool,
 }
 
+/// Where a grant stands on its number line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generations {
     pub base: i32,
     pub issued: i32,
 }
 
+/// What presenting a refresh token means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Hand out the next token.
+pub enum RotationVerdict {
+    /// Issue the next token.
     Rotate,
-    /// Hand out the same successor again, and write nothing.
+    /// Issue the same successor again, and write nothing.
     Repeat,
-    /// Hand out another successor; the one before is a trap from now on.
+    /// Issue another successor. From now on, presenting the former one is a replay.
     Supersede,
-    /// Believe the token, and hand out its successor.
+    /// Trust the token, and issue its successor.
     FastForward,
-    Refuse(Refusal),
-    /// End the grant, tell its user, and refuse.
+    Refuse(RotationRefusal),
+    /// Revoke the grant, notify its user, and refuse.
     Revoke(Reason),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Not a token of this service, or of another client: whoever sent it learns nothing more.
+/// Why a refresh token is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RotationRefusal {
+    /// The token is not genuine, or of another client. The caller is told nothing more.
+    #[error("the refresh token is not accepted")]
     NotAccepted,
-    /// A genuine token of a grant that is dead; its holder is told why.
-    Dead(Reason),
+    /// The token is genuine, but its grant is no longer valid. Its holder is told why.
+    #[error("the grant is no longer valid: {}", .0.as_str())]
+    Inactive(Reason),
 }
 
-/// What presenting this token of this grant means.
+/// Sessions that were last refreshed at or before this time are idle, and no longer valid.
 #[must_use]
-pub fn judge(presented: &Presented<'_>, grant: &Grant, now: Timestamp) -> Verdict {
+pub fn idle_since(now: Timestamp) -> Timestamp {
+    later(now, -lifetimes::REFRESH_IDLE)
+}
+
+/// Decides what presenting this token of this grant means.
+#[must_use]
+pub fn judge(presented: &PresentedRefreshToken<'_>, grant: &Grant, now: Timestamp) -> RotationVerdict {
     if !presented.genuine || presented.client_id != Some(&grant.client_id) {
-        return Verdict::Refuse(Refusal::NotAccepted);
+        return RotationVerdict::Refuse(RotationRefusal::NotAccepted);
     }
-    let dead = |reason| Verdict::Refuse(Refusal::Dead(reason));
+    let inactive = |reason| RotationVerdict::Refuse(RotationRefusal::Inactive(reason));
     if let Some(reason) = grant.ended {
-        return dead(reason);
+        return inactive(reason);
     }
     if grant.expires_at <= now {
-        return dead(Reason::Expired);
+        return inactive(Reason::Expired);
     }
     if later(grant.rotated_at, lifetimes::REFRESH_IDLE) <= now {
-        return dead(Reason::Idle);
+        return inactive(Reason::Idle);
     }
-    let Generations { base, issued } = grant.generations;
+    let Generations { issued, .. } = grant.generations;
     let generation = presented.generation;
-    // Before anything that may pass, such as a disabled user: a replay is never forgotten.
-    if generation < base {
-        return Verdict::Revoke(Reason::Replayed);
-    }
-    if base < generation && generation < issued {
-        return Verdict::Revoke(Reason::Superseded);
+    // Before every state that may be temporary, such as a disabled user: a replay is never overlooked.
+    if let Some(reason) = replay(generation, grant.generations) {
+        return RotationVerdict::Revoke(reason);
     }
     if grant.user_disabled {
-        return dead(Reason::UserDisabled);
+        return inactive(Reason::UserDisabled);
     }
     if grant.workspace_left {
-        return dead(Reason::WorkspaceRemoved);
+        return inactive(Reason::WorkspaceRemoved);
     }
     if generation > issued {
-        Verdict::FastForward
+        RotationVerdict::FastForward
     } else if generation == issued {
-        Verdict::Rotate
+        RotationVerdict::Rotate
     } else if is_repeat(presented, grant, now) {
-        Verdict::Repeat
+        RotationVerdict::Repeat
     } else {
-        Verdict::Supersede
+        RotationVerdict::Supersede
     }
 }
 
-/// Soon after the rotation, and from the network that it was asked from.
-fn is_repeat(presented: &Presented<'_>, grant: &Grant, now: Timestamp) -> bool {
+/// Why presenting a genuine token of this generation is a replay: another party has used its successor. `None`: it is not.
+#[must_use]
+pub const fn replay(generation: i32, Generations { base, issued }: Generations) -> Option<Reason> {
+    if generation < base {
+        Some(Reason::Replayed)
+    } else if base < generation && generation < issued {
+        Some(Reason::Superseded)
+    } else {
+        None
+    }
+}
+
+/// Whether a token is presented soon after its rotation, and from the same network.
+fn is_repeat(presented: &PresentedRefreshToken<'_>, grant: &Grant, now: Timestamp) -> bool {
     let soon = now <= later(grant.rotated_at, lifetimes::REFRESH_REPEAT);
     let near = grant.rotated_from.is_some_and(|from| network::near(from) == network::near(presented.address));
     soon && near
 }
 
-/// Where a grant stands after a verdict that changes it; `None`: it does not, or it has no number left.
+/// Where a grant stands after a verdict. `None`: the verdict does not change it, or it has no number left.
 #[must_use]
-pub fn next(verdict: Verdict, presented: i32, before: Generations) -> Option<Generations> {
+pub fn next(verdict: RotationVerdict, presented: i32, before: Generations) -> Option<Generations> {
     match verdict {
-        Verdict::Rotate | Verdict::FastForward => {
+        RotationVerdict::Rotate | RotationVerdict::FastForward => {
             Some(Generations { base: presented, issued: presented.checked_add(1)? })
         }
-        Verdict::Supersede => Some(Generations { base: before.base, issued: before.issued.checked_add(1)? }),
-        Verdict::Repeat | Verdict::Refuse(_) | Verdict::Revoke(_) => None,
+        RotationVerdict::Supersede => Some(Generations { base: before.base, issued: before.issued.checked_add(1)? }),
+        RotationVerdict::Repeat | RotationVerdict::Refuse(_) | RotationVerdict::Revoke(_) => None,
     }
 }
 

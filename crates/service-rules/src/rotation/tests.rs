@@ -23,26 +23,26 @@ fn grant() -> Grant {
     }
 }
 
-fn presented(generation: i32) -> Presented<'static> {
-    Presented { genuine: true, generation, client_id: Some("service-cli"), address: NEAR.parse().unwrap() }
+fn presented(generation: i32) -> PresentedRefreshToken<'static> {
+    PresentedRefreshToken { genuine: true, generation, client_id: Some("service-cli"), address: NEAR.parse().unwrap() }
 }
 
 #[track_caller]
-fn check(presented: &Presented<'_>, grant: &Grant, now: i64, expected: Verdict) {
+fn check(presented: &PresentedRefreshToken<'_>, grant: &Grant, now: i64, expected: RotationVerdict) {
     assert_eq!(judge(presented, grant, at(now)), expected, "{presented:?} {grant:?}");
 }
 
 #[test]
 fn each_place_on_the_line_has_its_verdict() {
     let line = [
-        (0, Verdict::Revoke(Reason::Replayed)),
-        (4, Verdict::Revoke(Reason::Replayed)),
-        (5, Verdict::Repeat),
-        (6, Verdict::Revoke(Reason::Superseded)),
-        (7, Verdict::Revoke(Reason::Superseded)),
-        (8, Verdict::Rotate),
-        (9, Verdict::FastForward),
-        (i32::MAX, Verdict::FastForward),
+        (0, RotationVerdict::Revoke(Reason::Replayed)),
+        (4, RotationVerdict::Revoke(Reason::Replayed)),
+        (5, RotationVerdict::Repeat),
+        (6, RotationVerdict::Revoke(Reason::Superseded)),
+        (7, RotationVerdict::Revoke(Reason::Superseded)),
+        (8, RotationVerdict::Rotate),
+        (9, RotationVerdict::FastForward),
+        (i32::MAX, RotationVerdict::FastForward),
     ];
     for (generation, expected) in line {
         check(&presented(generation), &grant(), NOW + 1, expected);
@@ -52,30 +52,30 @@ fn each_place_on_the_line_has_its_verdict() {
 #[test]
 fn what_is_not_ours_or_another_clients_changes_nothing_rf_07() {
     for generation in [0, 4, 5, 6, 8, 9] {
-        let refused = Verdict::Refuse(Refusal::NotAccepted);
-        check(&Presented { genuine: false, ..presented(generation) }, &grant(), NOW, refused);
+        let refused = RotationVerdict::Refuse(RotationRefusal::NotAccepted);
+        check(&PresentedRefreshToken { genuine: false, ..presented(generation) }, &grant(), NOW, refused);
         for client_id in [None, Some(""), Some("service-web"), Some("SERVICE-CLI")] {
-            check(&Presented { client_id, ..presented(generation) }, &grant(), NOW, refused);
+            check(&PresentedRefreshToken { client_id, ..presented(generation) }, &grant(), NOW, refused);
             let ended = Grant { ended: Some(Reason::Replayed), ..grant() };
-            check(&Presented { client_id, ..presented(generation) }, &ended, NOW, refused);
+            check(&PresentedRefreshToken { client_id, ..presented(generation) }, &ended, NOW, refused);
         }
     }
 }
 
 #[test]
 fn a_repeat_is_soon_and_near_and_anything_else_supersedes() {
-    let far = Presented { address: FAR.parse().unwrap(), ..presented(5) };
-    check(&presented(5), &grant(), NOW + 60, Verdict::Repeat);
-    check(&presented(5), &grant(), NOW + 61, Verdict::Supersede);
-    check(&far, &grant(), NOW, Verdict::Supersede);
-    check(&presented(5), &Grant { rotated_from: None, ..grant() }, NOW, Verdict::Supersede);
+    let far = PresentedRefreshToken { address: FAR.parse().unwrap(), ..presented(5) };
+    check(&presented(5), &grant(), NOW + 60, RotationVerdict::Repeat);
+    check(&presented(5), &grant(), NOW + 61, RotationVerdict::Supersede);
+    check(&far, &grant(), NOW, RotationVerdict::Supersede);
+    check(&presented(5), &Grant { rotated_from: None, ..grant() }, NOW, RotationVerdict::Supersede);
     // A clock that went back is not a reason to write.
-    check(&presented(5), &grant(), NOW - 5, Verdict::Repeat);
+    check(&presented(5), &grant(), NOW - 5, RotationVerdict::Repeat);
 }
 
 #[test]
 fn a_dead_grant_says_why_rf_09() {
-    let dead = |reason| Verdict::Refuse(Refusal::Dead(reason));
+    let dead = |reason| RotationVerdict::Refuse(RotationRefusal::Inactive(reason));
     let grant = grant();
     for generation in [4, 5, 6, 8, 9] {
         for reason in Reason::ALL {
@@ -84,9 +84,9 @@ fn a_dead_grant_says_why_rf_09() {
         check(&presented(generation), &grant, NOW + lifetimes::REFRESH_ABSOLUTE, dead(Reason::Expired));
         check(&presented(generation), &grant, NOW + lifetimes::REFRESH_IDLE, dead(Reason::Idle));
     }
-    check(&presented(8), &grant, NOW + lifetimes::REFRESH_IDLE - 1, Verdict::Rotate);
+    check(&presented(8), &grant, NOW + lifetimes::REFRESH_IDLE - 1, RotationVerdict::Rotate);
     let active = Grant { rotated_at: at(NOW + lifetimes::REFRESH_ABSOLUTE - 1), ..grant };
-    check(&presented(8), &active, NOW + lifetimes::REFRESH_ABSOLUTE - 1, Verdict::Rotate);
+    check(&presented(8), &active, NOW + lifetimes::REFRESH_ABSOLUTE - 1, RotationVerdict::Rotate);
     check(&presented(8), &active, NOW + lifetimes::REFRESH_ABSOLUTE, dead(Reason::Expired));
 }
 
@@ -95,13 +95,13 @@ fn who_has_no_standing_is_refused_but_a_replay_is_never_forgotten_rf_10() {
     let disabled = Grant { user_disabled: true, ..grant() };
     let left = Grant { workspace_left: true, ..grant() };
     for generation in [5, 8, 9] {
-        let dead = |reason| Verdict::Refuse(Refusal::Dead(reason));
+        let dead = |reason| RotationVerdict::Refuse(RotationRefusal::Inactive(reason));
         check(&presented(generation), &disabled, NOW, dead(Reason::UserDisabled));
         check(&presented(generation), &left, NOW, dead(Reason::WorkspaceRemoved));
     }
     for grant in [disabled, left] {
-        check(&presented(4), &grant, NOW, Verdict::Revoke(Reason::Replayed));
-        check(&presented(6), &grant, NOW, Verdict::Revoke(Reason::Superseded));
+        check(&presented(4), &grant, NOW, RotationVerdict::Revoke(Reason::Replayed));
+        check(&presented(6), &grant, NOW, RotationVerdict::Revoke(Reason::Superseded));
     }
 }
 
@@ -109,11 +109,11 @@ fn who_has_no_standing_is_refused_but_a_replay_is_never_forgotten_rf_10() {
 fn a_verdict_moves_the_line_as_it_says() {
     let before = Generations { base: 5, issued: 8 };
     let stand = |verdict, presented| next(verdict, presented, before).map(|after| (after.base, after.issued));
-    assert_eq!(stand(Verdict::Rotate, 8), Some((8, 9)));
-    assert_eq!(stand(Verdict::FastForward, 12), Some((12, 13)));
-    assert_eq!(stand(Verdict::Supersede, 5), Some((5, 9)));
-    assert_eq!(stand(Verdict::Repeat, 5), None);
-    assert_eq!(stand(Verdict::Revoke(Reason::Replayed), 4), None);
-    assert_eq!(stand(Verdict::Refuse(Refusal::NotAccepted), 8), None);
-    assert_eq!(stand(Verdict::FastForward, i32::MAX), None);
+    assert_eq!(stand(RotationVerdict::Rotate, 8), Some((8, 9)));
+    assert_eq!(stand(RotationVerdict::FastForward, 12), Some((12, 13)));
+    assert_eq!(stand(RotationVerdict::Supersede, 5), Some((5, 9)));
+    assert_eq!(stand(RotationVerdict::Repeat, 5), None);
+    assert_eq!(stand(RotationVerdict::Revoke(Reason::Replayed), 4), None);
+    assert_eq!(stand(RotationVerdict::Refuse(RotationRefusal::NotAccepted), 8), None);
+    assert_eq!(stand(RotationVerdict::FastForward, i32::MAX), None);
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use service_api::{Timestamp, errors::Reason};
-use service_rules::rotation::{Generations, Grant, Presented, Verdict, judge, next};
+use service_rules::rotation::{Generations, Grant, PresentedRefreshToken, RotationVerdict, judge, next};
 
 /// Where the window for repeats begins, and a moment when it is over.
 const ROTATED: i64 = 1_800_000_000;
@@ -86,7 +86,7 @@ pub(crate) enum Label {
 }
 
 /// What the server does about a token, given the facts that the policy may look at.
-fn decide(policy: Policy, state: &State, token: i32, here: bool) -> Verdict {
+fn decide(policy: Policy, state: &State, token: i32, here: bool) -> RotationVerdict {
     let line = Generations { base: BASE, issued: state.issued };
     if policy == Policy::Ours {
         let second = if state.soon { ROTATED + 1 } else { ROTATED + 3_600 };
@@ -102,17 +102,21 @@ fn decide(policy: Policy, state: &State, token: i32, here: bool) -> Verdict {
             user_disabled: false,
             workspace_left: false,
         };
-        let presented =
-            Presented { genuine: true, generation: token, client_id: Some("service-cli"), address: address(here) };
+        let presented = PresentedRefreshToken {
+            genuine: true,
+            generation: token,
+            client_id: Some("service-cli"),
+            address: address(here),
+        };
         return judge(&presented, &grant, at(second));
     }
     let spare = token == BASE && !state.acknowledged;
     match policy {
-        _ if token == state.issued => Verdict::Rotate,
-        Policy::SameSuccessor if spare => Verdict::Repeat,
-        Policy::RefuseOnly | Policy::AlwaysSupersede if spare => Verdict::Supersede,
-        Policy::RefuseOnly => Verdict::Refuse(service_rules::rotation::Refusal::NotAccepted),
-        _ => Verdict::Revoke(Reason::Replayed),
+        _ if token == state.issued => RotationVerdict::Rotate,
+        Policy::SameSuccessor if spare => RotationVerdict::Repeat,
+        Policy::RefuseOnly | Policy::AlwaysSupersede if spare => RotationVerdict::Supersede,
+        Policy::RefuseOnly => RotationVerdict::Refuse(service_rules::rotation::RotationRefusal::NotAccepted),
+        _ => RotationVerdict::Revoke(Reason::Replayed),
     }
 }
 
@@ -122,12 +126,12 @@ fn refresh(policy: Policy, state: State, actor: Actor, token: i32, lost: bool) -
     let verdict = if state.revoked { None } else { Some(decide(policy, &state, token, here)) };
     let mut after = state;
     let outcome = match verdict {
-        None | Some(Verdict::Refuse(_)) => Outcome::Refused,
-        Some(Verdict::Revoke(_)) => Outcome::Revoked,
+        None | Some(RotationVerdict::Refuse(_)) => Outcome::Refused,
+        Some(RotationVerdict::Revoke(_)) => Outcome::Revoked,
         Some(_) => Outcome::Fine,
     };
     if outcome == Outcome::Fine {
-        let verdict = verdict.unwrap_or(Verdict::Repeat);
+        let verdict = verdict.unwrap_or(RotationVerdict::Repeat);
         let line = next(verdict, token, Generations { base: BASE, issued: state.issued });
         if let Some(line) = line {
             after = moved(state, line);

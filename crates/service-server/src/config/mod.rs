@@ -1,4 +1,4 @@
-//! What an operator decides: one TOML file plus the environment, read once at the start.
+//! The configuration: one TOML file and the environment, read once at the start.
 
 mod settings;
 mod sources;
@@ -9,36 +9,42 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, time::Duration};
 use anyhow::Context as _;
 use ipnet::IpNet;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use service_rules::limits::{Rate, Window};
+use service_rules::{
+    limits::{Rate, Window},
+    network_rates::NetworkRates,
+};
 use zeroize::Zeroizing;
 
 use self::values::{
-    RATE, WINDOWS, base_url, database_url, filter, host, is_local, keep_days, mail_tls, mailbox, networks, rate,
-    root_keys, windows,
+    NETWORK_RATES, NETWORKS, RATE, WINDOWS, base_url, database_url, filter, host, is_local, keep_days, mail_tls,
+    mailbox, network_rates, networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
 };
-use crate::vault::RootKey;
+use crate::crypto::root_keys::RootKey;
 
+/// The configuration of a node.
 #[derive(Clone)]
 pub struct Config {
-    /// The address of the service, without a trailing slash; also the OAuth issuer, byte for byte.
+    /// The public URL of the service without a trailing slash. It is also the OAuth issuer, byte for byte.
     pub base_url: String,
-    pub http: Http,
-    pub database: Database,
+    pub http: HttpConfig,
+    pub database: DatabaseConfig,
     pub root_keys: Vec<RootKey>,
-    pub mail: Mail,
-    pub limits: Limits,
-    pub keys: Keys,
-    pub audit: Audit,
-    pub documents: Documents,
-    pub log: Log,
+    pub mail: MailConfig,
+    pub limits: LimitsConfig,
+    pub keys: KeysConfig,
+    pub audit: AuditConfig,
+    pub restore: RestoreConfig,
+    pub documents: DocumentsConfig,
+    pub log: LogConfig,
 }
 
+/// Listeners and limits of the HTTP server.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct HttpConfig {
     pub listen: SocketAddr,
     pub ops_listen: SocketAddr,
     pub trusted_proxies: Vec<IpNet>,
@@ -49,17 +55,25 @@ pub struct Http {
     pub drain: Duration,
 }
 
+/// The database and its connection pools.
 #[derive(Clone)]
-pub struct Database {
+pub struct DatabaseConfig {
     pub url: Zeroizing<String>,
     pub ca_file: Option<PathBuf>,
-    pub connections: usize,
-    /// Shorter than PostgreSQL's own timeout, which at a commit reports success for what is not replicated yet.
+    /// Connections of the pool for credentials.
+    pub credential_connections: usize,
+    /// Connections of the pool for content and search.
+    pub content_connections: usize,
+    /// Connections of the pool for background tasks.
+    pub background_connections: usize,
+    /// The timeout of a statement. It is shorter than PostgreSQL's own, because after that a commit reports success
+    /// although it is not replicated.
     pub deadline: Duration,
 }
 
+/// The mail server.
 #[derive(Clone)]
-pub struct Mail {
+pub struct MailConfig {
     pub from: String,
     pub host: String,
     pub port: u16,
@@ -69,101 +83,151 @@ pub struct Mail {
     pub password: Option<Zeroizing<String>>,
 }
 
+/// How the connection to the mail server is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailTls {
-    /// The connection starts in clear and must switch before anything is sent.
+    /// The connection starts in clear and must switch to TLS before anything is sent (STARTTLS).
     StartTls,
     /// TLS from the first byte.
     Implicit,
-    /// For a mail server on the same machine.
+    /// No TLS: for a mail server on the same machine.
     None,
 }
 
+/// Rate limits.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct LimitsConfig {
+    pub otp_sends_per_context: Vec<Window>,
+    pub otp_sends_per_device: Vec<Window>,
+    pub otp_sends_per_address_and_network: Vec<Window>,
     pub otp_sends_per_address: Vec<Window>,
-    pub otp_sends_per_network: Rate,
+    pub otp_sends_per_network: NetworkRates,
+    pub otp_sends: Rate,
+    pub otp_failures_per_device: Vec<Window>,
+    pub otp_failures_per_address_and_network: Vec<Window>,
     pub otp_failures_per_address: Vec<Window>,
-    pub otp_failures_per_network: Rate,
+    pub otp_failures_per_network: NetworkRates,
     pub otp_failures: Rate,
-    pub login_options_per_network: Rate,
-    pub leak_reports_per_network: Rate,
+    pub login_options_per_network: NetworkRates,
+    pub leak_reports_per_network: NetworkRates,
     pub tokens_per_user: Rate,
-    pub browsers_per_network: Rate,
-    pub registrations_per_network: Rate,
+    pub browsers_per_network: NetworkRates,
+    pub registrations_per_network: NetworkRates,
+    pub requests_per_user: Rate,
+    pub writes_per_user: Rate,
+    pub searches_per_user: Rate,
     pub documents: Rate,
 }
 
+/// Signing keys.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct KeysConfig {
     pub rotate_every: Duration,
     /// How long a new key is published before it signs.
     pub publish_lead: Duration,
-    /// How often a node looks for new keys: often enough that it never takes its own for stale.
+    /// How often a node reads the signing keys. It must be shorter than the time after which they count as stale.
     pub refresh_every: Duration,
 }
 
+/// The audit log.
 #[derive(Clone, Debug)]
-pub struct Audit {
-    /// How long events are kept, in seconds; months go as a whole.
+pub struct AuditConfig {
+    /// How long events are kept, in seconds. Whole months are dropped.
     pub keep: i64,
 }
 
-/// Fetching what clients say of themselves.
+/// How the service notices that the database was restored from a backup.
 #[derive(Clone, Debug)]
-pub struct Documents {
+pub struct RestoreConfig {
+    /// The file outside of the database that holds the last confirmed heartbeat.
+    pub anchor_file: Option<PathBuf>,
+}
+
+/// How client metadata documents are fetched.
+#[derive(Clone, Debug)]
+pub struct DocumentsConfig {
     /// Networks that may be fetched from although they are not public.
     pub allowed_networks: Vec<IpNet>,
     pub ca_file: Option<PathBuf>,
 }
 
+/// The log.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct LogConfig {
     pub json: bool,
     pub filter: String,
 }
 
-fn limits(from: &mut sources::Reader<'_>) -> Limits {
-    Limits {
-        otp_sends_per_address: from.checked("limits.otp_sends_per_address", WINDOWS, windows),
-        otp_sends_per_network: from.checked("limits.otp_sends_per_network", RATE, rate),
-        otp_failures_per_address: from.checked("limits.otp_failures_per_address", WINDOWS, windows),
-        otp_failures_per_network: from.checked("limits.otp_failures_per_network", RATE, rate),
+/// Reads the rate limits.
+fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
+    let mut in_windows = |key| from.checked(key, WINDOWS, windows);
+    let otp_sends_per_context = in_windows("limits.otp_sends_per_context");
+    let otp_sends_per_device = in_windows("limits.otp_sends_per_device");
+    let otp_sends_per_address_and_network = in_windows("limits.otp_sends_per_address_and_network");
+    let otp_sends_per_address = in_windows("limits.otp_sends_per_address");
+    let otp_failures_per_device = in_windows("limits.otp_failures_per_device");
+    let otp_failures_per_address_and_network = in_windows("limits.otp_failures_per_address_and_network");
+    let otp_failures_per_address = in_windows("limits.otp_failures_per_address");
+    let mut per_network = |key| from.checked(key, NETWORK_RATES, network_rates);
+    LimitsConfig {
+        otp_sends_per_network: per_network("limits.otp_sends_per_network"),
+        otp_failures_per_network: per_network("limits.otp_failures_per_network"),
+        login_options_per_network: per_network("limits.login_options_per_network"),
+        leak_reports_per_network: per_network("limits.leak_reports_per_network"),
+        browsers_per_network: per_network("limits.browsers_per_network"),
+        registrations_per_network: per_network("limits.registrations_per_network"),
+        otp_sends_per_context,
+        otp_sends_per_device,
+        otp_sends_per_address_and_network,
+        otp_sends_per_address,
+        otp_failures_per_device,
+        otp_failures_per_address_and_network,
+        otp_failures_per_address,
+        otp_sends: from.checked("limits.otp_sends", RATE, rate),
         otp_failures: from.checked("limits.otp_failures", RATE, rate),
-        login_options_per_network: from.checked("limits.login_options_per_network", RATE, rate),
-        leak_reports_per_network: from.checked("limits.leak_reports_per_network", RATE, rate),
         tokens_per_user: from.checked("limits.tokens_per_user", RATE, rate),
-        browsers_per_network: from.checked("limits.browsers_per_network", RATE, rate),
-        registrations_per_network: from.checked("limits.registrations_per_network", RATE, rate),
+        requests_per_user: from.checked("limits.requests_per_user", RATE, rate),
+        writes_per_user: from.checked("limits.writes_per_user", RATE, rate),
+        searches_per_user: from.checked("limits.searches_per_user", RATE, rate),
         documents: from.checked("limits.documents", RATE, rate),
     }
 }
 
+/// Divides the database connections among pools, so that none uses up another's.
+fn database(from: &mut sources::Reader<'_>) -> DatabaseConfig {
+    let connections = from.count("database.connections");
+    let content = from.optional_count("database.content_connections").unwrap_or(connections * 3 / 8).max(1);
+    let background = from.optional_count("database.background_connections").unwrap_or(connections / 8).max(1);
+    DatabaseConfig {
+        url: from.checked("database.url", "a PostgreSQL address", database_url),
+        ca_file: from.certificates("database.ca_file"),
+        credential_connections: connections.saturating_sub(content + background).max(1),
+        content_connections: content,
+        background_connections: background,
+        deadline: from.seconds_below("database.deadline_seconds", 5.0, "more than 0 and less than 5 seconds"),
+    }
+}
+
 impl Config {
-    /// Reads every setting, and names all that is wrong with them rather than the first.
+    /// Reads every setting, and reports all problems rather than only the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
         let mut from = sources.reader();
-        from.together("mail.user", "mail.password");
+        from.require_together("mail.user", "mail.password");
         let config = Self {
             base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
-            http: Http {
+            http: HttpConfig {
                 listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),
                 ops_listen: from.parsed("http.ops_listen", "an address and port such as 127.0.0.1:9090"),
-                trusted_proxies: from.checked("http.trusted_proxies", "networks such as 10.0.0.0/8", networks),
+                trusted_proxies: from.checked("http.trusted_proxies", NETWORKS, networks),
                 connections: from.count("http.connections"),
                 in_flight: from.count("http.in_flight"),
                 deadline: from.seconds("http.deadline_seconds"),
                 body_limit: from.count("http.body_limit_bytes"),
                 drain: from.seconds("http.drain_seconds"),
             },
-            database: Database {
-                url: from.checked("database.url", "a PostgreSQL address", database_url),
-                ca_file: from.certificates("database.ca_file"),
-                connections: from.count("database.connections"),
-                deadline: from.seconds_below("database.deadline_seconds", 5.0, "more than 0 and less than 5 seconds"),
-            },
+            database: database(&mut from),
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
-            mail: Mail {
+            mail: MailConfig {
                 from: from.checked("mail.from", "a mailbox such as Service <no-reply@service.example>", mailbox),
                 host: from.checked("mail.host", "a host name", host),
                 port: from.checked("mail.port", "a port", |text| text.parse().ok().filter(|port| *port > 0)),
@@ -173,7 +237,7 @@ impl Config {
                 password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
             },
             limits: limits(&mut from),
-            keys: Keys {
+            keys: KeysConfig {
                 rotate_every: from.days("keys.rotate_every_days"),
                 publish_lead: from.seconds("keys.publish_lead_seconds"),
                 refresh_every: from.seconds_below(
@@ -182,12 +246,13 @@ impl Config {
                     "more than 0 and less than 30 seconds",
                 ),
             },
-            audit: Audit { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
-            documents: Documents {
-                allowed_networks: from.checked("documents.allowed_networks", "networks such as 10.0.0.0/8", networks),
+            audit: AuditConfig { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
+            restore: RestoreConfig { anchor_file: from.optional("restore.anchor_file").map(PathBuf::from) },
+            documents: DocumentsConfig {
+                allowed_networks: from.checked("documents.allowed_networks", NETWORKS, networks),
                 ca_file: from.certificates("documents.ca_file"),
             },
-            log: Log {
+            log: LogConfig {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),
                     "text" => Some(false),
@@ -197,25 +262,25 @@ impl Config {
             },
         };
         if config.mail.tls == MailTls::None && !is_local(&config.mail.host) {
-            from.complain("mail.tls is none, but mail.host is another machine: codes would travel in clear");
+            from.report("mail.tls is none, but mail.host is another machine: codes would travel in clear");
         }
         from.finish(config)
     }
 
-    /// The resource that `/v1` is (RFC 8707): the audience of the tokens that open it.
+    /// Returns the audience of access tokens for `/v1` (RFC 8707).
     #[must_use]
     pub fn api_audience(&self) -> String {
         format!("{}/v1", self.base_url)
     }
 
-    /// What tokens that open `/mcp` are for.
+    /// Returns the audience of access tokens for `/mcp` (RFC 8707).
     #[must_use]
     pub fn mcp_audience(&self) -> String {
         format!("{}/mcp", self.base_url)
     }
 }
 
-/// The certificates in a PEM file.
+/// Reads the certificates in a PEM file.
 pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).with_context(|| format!("cannot read {}", path.display()))?.collect();

@@ -1,15 +1,17 @@
-//! Every setting there is. `docs/configuration.md` is this table in prose, and a test keeps the two together.
+//! All settings. `docs/configuration.md` lists the same settings; a test compares the two.
 
+/// A setting and its description.
 pub struct Setting {
     pub key: &'static str,
-    /// `None`: must be given. Empty: may be left out.
+    /// `None`: required. Empty: optional.
     pub default: Option<&'static str>,
-    /// Never printed; may also be given as the path of a file, under the same name with `_file` behind it.
+    /// Whether the value is a secret. A secret is never printed, and can also be given as the path of a file, under the
+    /// name with `_file` appended.
     pub secret: bool,
     pub doc: &'static str,
 }
 
-/// The environment variable that overrides a setting.
+/// Returns the environment variable that overrides a setting.
 #[must_use]
 pub fn environment_name(key: &str) -> String {
     format!("SERVICED_{}", key.replace('.', "_").to_ascii_uppercase())
@@ -27,113 +29,193 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "base_url",
         None,
-        "The public address of the service, and the issuer in its tokens. https, except on the same machine.",
+        "The public URL of the service, and the issuer in its tokens. Must be https, except on the same machine.",
     ),
-    setting("http.listen", Some("127.0.0.1:8080"), "Where the service listens."),
+    setting("http.listen", Some("127.0.0.1:8080"), "The address the service listens on."),
     setting(
         "http.ops_listen",
         Some("127.0.0.1:9090"),
-        "Where health, readiness and metrics are served. Never expose it.",
+        "The address for health, readiness and metrics. Never expose it to the internet.",
     ),
     setting(
         "http.trusted_proxies",
         Some(""),
-        "Networks whose X-Forwarded-For is believed, hop by hop from the right. Nobody's, unless set.",
+        "Networks of proxies whose X-Forwarded-For is trusted, hop by hop from the right. By default none.",
     ),
-    setting("http.connections", Some("10000"), "Connections held at once; further ones wait to be accepted."),
-    setting("http.in_flight", Some("512"), "Requests worked on at once; further ones get 503 with Retry-After."),
-    setting("http.deadline_seconds", Some("10"), "After so long a request is answered with 503."),
-    setting("http.body_limit_bytes", Some("65536"), "Larger bodies get 413."),
-    setting("http.drain_seconds", Some("20"), "How long a stopping node waits for the requests it has begun."),
+    setting("http.connections", Some("10000"), "Maximum number of open connections; further ones wait to be accepted."),
+    setting(
+        "http.in_flight",
+        Some("512"),
+        "Maximum number of running requests; further ones get 503 with Retry-After.",
+    ),
+    setting("http.deadline_seconds", Some("10"), "Timeout of a request; then it gets 503."),
+    setting("http.body_limit_bytes", Some("65536"), "Maximum size of a request body; larger ones get 413."),
+    setting("http.drain_seconds", Some("20"), "How long a stopping node waits for running requests."),
     secret(
         "database.url",
         None,
-        "The PostgreSQL primary; several hosts and target_session_attrs=read-write follow a failover.",
+        "The URL of the PostgreSQL primary. Give several hosts and target_session_attrs=read-write to follow a failover.",
     ),
-    setting("database.ca_file", Some(""), "PEM certificates the database's must descend from, instead of the web's."),
-    setting("database.connections", Some("16"), "Connections a node holds to the database."),
-    setting("database.deadline_seconds", Some("2"), "After so long without an answer the outcome is unknown: 503."),
+    setting(
+        "database.ca_file",
+        Some(""),
+        "PEM file of the certificate authorities trusted for the database, instead of the web's.",
+    ),
+    setting(
+        "database.connections",
+        Some("16"),
+        "Database connections of a node, in three pools: for credentials, for content, and for background tasks.",
+    ),
+    setting(
+        "database.content_connections",
+        Some(""),
+        "How many of these are for content and search. By default three eighths.",
+    ),
+    setting(
+        "database.background_connections",
+        Some(""),
+        "How many of these are for mail, sealing and deleting. By default an eighth. Credentials get the rest, at least one.",
+    ),
+    setting(
+        "database.deadline_seconds",
+        Some("2"),
+        "Timeout of a database statement. Then its outcome is unknown, and the request gets 503.",
+    ),
     secret(
         "secrets.root_keys",
         None,
-        "id:key pairs, comma separated, each key 32 random bytes in base64. The first is used, all are readable.",
+        "Comma-separated id:key pairs, each key 32 random bytes in base64. The first key encrypts; all of them decrypt.",
     ),
-    setting("mail.from", None, "The sender of every mail, such as Service <no-reply@service.example>."),
-    setting("mail.host", None, "The mail server. Its certificate must bear this name."),
+    setting("mail.from", None, "The sender of all mail, such as Service <no-reply@service.example>."),
+    setting("mail.host", None, "The host name of the mail server. Its certificate must have this name."),
     setting("mail.port", Some("587"), "The mail server's port."),
-    setting("mail.tls", Some("starttls"), "starttls, implicit, or none for a server on the same machine."),
-    setting("mail.ca_file", Some(""), "PEM certificates the mail server's must descend from, instead of the web's."),
-    setting("mail.user", Some(""), "The name to authenticate with, if any."),
-    secret("mail.password", Some(""), "The password to authenticate with, if any."),
+    setting(
+        "mail.tls",
+        Some("starttls"),
+        "starttls, implicit, or none. none is allowed for a server on the same machine only.",
+    ),
+    setting(
+        "mail.ca_file",
+        Some(""),
+        "PEM file of the certificate authorities trusted for the mail server, instead of the web's.",
+    ),
+    setting("mail.user", Some(""), "The user name for the mail server, if it requires one."),
+    secret("mail.password", Some(""), "The password for the mail server, if it requires one."),
+    setting(
+        "limits.otp_sends_per_context",
+        Some("1/60"),
+        "Codes sent to one address for one known device, sign-in page or network: count/seconds.",
+    ),
+    setting(
+        "limits.otp_sends_per_device",
+        Some("5/3600, 10/86400"),
+        "Codes sent to one address for a device on which it signed in before. Other devices do not use up this limit: count/seconds.",
+    ),
+    setting(
+        "limits.otp_sends_per_address_and_network",
+        Some("5/3600, 10/86400"),
+        "Codes sent to one address for unknown devices at one IPv4 address or IPv6 /64: count/seconds.",
+    ),
     setting(
         "limits.otp_sends_per_address",
-        Some("1/60, 5/3600, 10/86400"),
-        "Codes sent to one address: count/seconds, all of which must hold.",
+        Some("30/86400"),
+        "Codes sent to one address for all unknown devices together: count/seconds.",
     ),
     setting(
         "limits.otp_sends_per_network",
-        Some("10+30"),
-        "Codes asked for from one IPv4 address or IPv6 /64: burst+per hour.",
+        Some("100+300"),
+        "Codes requested by unknown devices in one network: burst+per hour.",
+    ),
+    setting(
+        "limits.otp_sends",
+        Some("2000+10000"),
+        "Codes sent in total. Beyond it only known devices get codes: burst+per hour.",
+    ),
+    setting(
+        "limits.otp_failures_per_device",
+        Some("10/3600, 20/86400"),
+        "Wrong codes from a known device, over all its codes: count/seconds.",
+    ),
+    setting(
+        "limits.otp_failures_per_address_and_network",
+        Some("10/3600, 20/86400"),
+        "Wrong codes for one address from unknown devices at one IPv4 address or IPv6 /64: count/seconds.",
     ),
     setting(
         "limits.otp_failures_per_address",
-        Some("10/3600, 20/86400"),
-        "Wrong codes for one address, across codes: count/seconds.",
+        Some("60/86400"),
+        "Wrong codes for one address from all unknown devices together: count/seconds.",
     ),
     setting(
         "limits.otp_failures_per_network",
-        Some("20+100"),
-        "Wrong codes from one IPv4 address or IPv6 /64: burst+per hour.",
+        Some("60+200"),
+        "Wrong codes from unknown devices in one network: burst+per hour.",
     ),
     setting(
         "limits.otp_failures",
         Some("500+1500"),
-        "Wrong codes of everybody together, beyond which each code can be tried only once: burst+per hour.",
+        "Wrong codes from all unknown devices together. Beyond it each code can be tried only once: burst+per hour.",
     ),
     setting(
         "limits.login_options_per_network",
         Some("60+3600"),
-        "Questions for sign-in methods from one IPv4 address or IPv6 /64: burst+per hour.",
+        "Requests for sign-in methods from one network: burst+per hour.",
     ),
     setting(
         "limits.leak_reports_per_network",
         Some("30+600"),
-        "Reports of leaked tokens from one IPv4 address or IPv6 /64: burst+per hour.",
+        "Reports of leaked tokens from one network: burst+per hour.",
     ),
     setting(
         "limits.tokens_per_user",
         Some("120+120"),
-        "Tokens for automation and MCP pairs that one user makes, whether they live or not: burst+per hour.",
+        "CLI tokens and MCP token pairs that one user creates, live or not: burst+per hour.",
     ),
     setting(
         "limits.browsers_per_network",
         Some("120+1200"),
-        "Browsers that begin to sign in from one IPv4 address or IPv6 /64: burst+per hour.",
+        "Sign-ins that browsers in one network start: burst+per hour.",
     ),
     setting(
         "limits.registrations_per_network",
         Some("60+600"),
-        "Registrations of clients from one IPv4 address or IPv6 /64: burst+per hour.",
+        "Client registrations from one network: burst+per hour.",
     ),
+    setting(
+        "limits.requests_per_user",
+        Some("1200+72000"),
+        "Requests to /v1 with tokens of one user, on each node: burst+per hour.",
+    ),
+    setting("limits.writes_per_user", Some("600+36000"), "Those of them that change something: burst+per hour."),
+    setting("limits.searches_per_user", Some("60+3600"), "Those of them that search: burst+per hour."),
     setting(
         "limits.documents",
         Some("30+300"),
-        "Documents of clients fetched for one network, and from one host: burst+per hour.",
+        "Client metadata documents fetched for one network, and new ones from one host. One user gets a fifth of it: burst+per hour.",
     ),
-    setting("keys.rotate_every_days", Some("30"), "How often a new signing key takes over."),
+    setting("keys.rotate_every_days", Some("30"), "How often the signing key is rotated."),
     setting("keys.publish_lead_seconds", Some("1200"), "How long a new signing key is published before it signs."),
-    setting("keys.refresh_every_seconds", Some("5"), "How often a node looks for new signing keys."),
-    setting("audit.keep_days", Some("400"), "How long audit events are kept; whole months are dropped. 31 at least."),
+    setting("keys.refresh_every_seconds", Some("5"), "How often a node reads the signing keys."),
+    setting(
+        "audit.keep_days",
+        Some("400"),
+        "How long audit events are kept, at least 31 days. Whole months are dropped.",
+    ),
+    setting(
+        "restore.anchor_file",
+        Some(""),
+        "A file outside of the database to which the last heartbeat is written every minute. By it the service notices a restored backup.",
+    ),
     setting(
         "documents.allowed_networks",
         Some(""),
-        "Networks that clients' documents may be fetched from although they are not public.",
+        "Private networks from which client metadata documents may be fetched.",
     ),
     setting(
         "documents.ca_file",
         Some(""),
-        "PEM certificates that servers of clients' documents must descend from, instead of the web's.",
+        "PEM file of the certificate authorities trusted for client metadata documents, instead of the web's.",
     ),
-    setting("log.format", Some("json"), "json, or text for people."),
-    setting("log.filter", Some("info"), "What is logged, such as info or info,service_server=debug."),
+    setting("log.format", Some("json"), "json, or text for reading by people."),
+    setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),
 ];

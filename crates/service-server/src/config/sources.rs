@@ -1,21 +1,25 @@
-//! Where settings come from: the defaults, then the file, then the environment. Each value remembers its source, so that
-//! a complaint can name it.
+//! The sources of settings: defaults, then the file, then the environment. Each value carries its source for error
+//! messages.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt, fs, path::Path, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, fmt, fs, os::unix::fs::PermissionsExt as _, path::Path, path::PathBuf,
+    str::FromStr, time::Duration,
+};
 
-use super::settings::{SETTINGS, Setting, environment_name};
+use crate::config::settings::{SETTINGS, Setting, environment_name};
 
-/// Every setting that was given, with the place that gave it.
+/// The settings that were given, each with its source.
 #[derive(Clone, Default)]
 pub struct Sources {
     values: BTreeMap<&'static str, (String, String)>,
     problems: Vec<Problem>,
+    warnings: Vec<String>,
 }
 
-/// The source of settings that no operator gave; of these the last word counts.
-const BY_HAND: &str = "the caller";
+/// The source of settings that a test or the development command gives. Of these the last one wins.
+const CALLER_SOURCE: &str = "the caller";
 
-/// What is wrong, where, and what would be right. It never carries the value of a secret.
+/// A problem with the configuration, its place, and what would be valid. It never contains the value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub String);
 
@@ -23,7 +27,7 @@ pub struct Problem(pub String);
 pub struct Problems(pub Vec<Problem>);
 
 impl Sources {
-    /// The file, if any, overridden by the environment.
+    /// Reads the file, if any, and the environment, which overrides the file.
     #[must_use]
     pub fn gather(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let mut sources = Self::default();
@@ -36,7 +40,7 @@ impl Sources {
                 continue;
             }
             let Ok(value) = value.into_string() else {
-                sources.complain(format!("environment variable {name} is not text"));
+                sources.report(format!("environment variable {name} is not text"));
                 continue;
             };
             let known =
@@ -50,7 +54,7 @@ impl Sources {
                     sources.give(setting, &value, &format!("environment variable {name}"), in_file);
                 }
                 None if name == "SERVICED_CONFIG" => {}
-                None => sources.complain(format!(
+                None => sources.report(format!(
                     "environment variable {name} is no setting{}",
                     resembling(&name, environment_name)
                 )),
@@ -59,15 +63,15 @@ impl Sources {
         sources
     }
 
-    /// Gives a setting by hand, as tests and the development command do.
+    /// Gives a setting, as tests and the development command do.
     pub fn set(&mut self, key: &str, value: &str) {
         match SETTINGS.iter().find(|setting| setting.key == key) {
-            Some(setting) => self.give(setting, value, BY_HAND, false),
-            None => self.complain(format!("{key} is no setting")),
+            Some(setting) => self.give(setting, value, CALLER_SOURCE, false),
+            None => self.report(format!("{key} is no setting")),
         }
     }
 
-    /// Key, value as it may be shown, and source of every setting, in the order of the table.
+    /// Returns name, printable value and source of every setting, in the order of the table.
     pub fn shown(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
         SETTINGS.iter().map(|setting| match self.values.get(setting.key) {
             Some((_, source)) if setting.secret => (setting.key, "(secret)".into(), source.as_str()),
@@ -87,7 +91,7 @@ impl Sources {
             .and_then(|text| text.parse::<toml::Table>().map_err(|error| syntax(&source, &text, &error)));
         match table {
             Ok(table) => self.read_table("", &table, &source),
-            Err(problem) => self.complain(problem),
+            Err(problem) => self.report(problem),
         }
     }
 
@@ -102,7 +106,7 @@ impl Sources {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Array(items) => {
                     let Some(texts) = items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>() else {
-                        self.complain(format!("{key} in {source} is a list, but not of texts"));
+                        self.report(format!("{key} in {source} is a list, but not of texts"));
                         continue;
                     };
                     texts.join(",")
@@ -110,7 +114,7 @@ impl Sources {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
                 toml::Value::Boolean(_) | toml::Value::Datetime(_) => {
-                    self.complain(format!("{key} in {source} is neither text nor a number"));
+                    self.report(format!("{key} in {source} is neither text nor a number"));
                     continue;
                 }
             };
@@ -121,17 +125,18 @@ impl Sources {
             });
             match found {
                 Some((setting, in_file)) => self.give(setting, &plain, &format!("{key} in {source}"), in_file),
-                None => self.complain(format!("{key} in {source} is no setting{}", resembling(&key, str::to_owned))),
+                None => self.report(format!("{key} in {source} is no setting{}", resembling(&key, str::to_owned))),
             }
         }
     }
 
     fn give(&mut self, setting: &'static Setting, value: &str, source: &str, in_file: bool) {
         let value = if in_file {
+            self.check_permissions(value, source);
             match fs::read_to_string(value) {
                 Ok(text) => text.trim_end().to_owned(),
-                // Not what it names: somebody may have put the secret itself there.
-                Err(error) => return self.complain(format!("{source} names a file that cannot be read: {error}")),
+                // The error does not contain the path, because an operator may have put the secret itself there.
+                Err(error) => return self.report(format!("{source} names a file that cannot be read: {error}")),
             }
         } else {
             value.to_owned()
@@ -140,18 +145,35 @@ impl Sources {
         let before = self.values.insert(setting.key, (value, source.to_owned()));
         if let Some((_, other)) = before
             && of_environment(&other) == of_environment(source)
-            && source != BY_HAND
+            && source != CALLER_SOURCE
         {
-            self.complain(format!("{other} and {source} both give {}: leave one out", setting.key));
+            self.report(format!("{other} and {source} both give {}: leave one out", setting.key));
         }
     }
 
-    fn complain(&mut self, problem: String) {
+    /// Warns of a secret file that other accounts can write. That others can read it may be intended: Kubernetes mounts
+    /// secrets that way.
+    fn check_permissions(&mut self, path: &str, source: &str) {
+        let Ok(mode) = fs::metadata(path).map(|file| file.permissions().mode()) else { return };
+        if mode & 0o002 != 0 {
+            self.report(format!("{source} names a file that other accounts can write to: chmod o-w"));
+        } else if mode & 0o004 != 0 {
+            self.warnings.push(format!("{source} names a file that other accounts can read"));
+        }
+    }
+
+    /// Returns problems that do not keep the service from starting.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn report(&mut self, problem: String) {
         self.problems.push(Problem(problem));
     }
 }
 
-/// Line and reason of a TOML error; never the line's text, which may hold a secret.
+/// Returns line and reason of a TOML error, never the text of the line, which may hold a secret.
 fn syntax(source: &str, text: &str, error: &toml::de::Error) -> String {
     let line =
         error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
@@ -166,21 +188,21 @@ fn resembling(name: &str, spelling: fn(&str) -> String) -> String {
     )
 }
 
-/// Reads values and gathers what is wrong with them.
+/// Reads values and collects problems.
 pub(super) struct Reader<'a> {
     sources: &'a Sources,
     problems: Vec<Problem>,
 }
 
 impl Reader<'_> {
-    /// The value as given or by default; `None`, without complaint, if it may be left out.
+    /// Returns the value or its default; `None`: the setting is optional and not given.
     pub(super) fn optional(&self, key: &'static str) -> Option<&str> {
         let default = SETTINGS.iter().find(|setting| setting.key == key).and_then(|setting| setting.default);
         let given = self.sources.values.get(key).map(|(value, _)| value.as_str());
         given.or(default).filter(|value| !value.is_empty())
     }
 
-    pub(super) fn checked<T: Blank>(
+    pub(super) fn checked<T: Placeholder>(
         &mut self,
         key: &'static str,
         expected: &str,
@@ -192,22 +214,22 @@ impl Reader<'_> {
         let Some(value) = value else {
             let variable = environment_name(key);
             self.problems.push(Problem(format!("{key} is not set: give {expected}, in the file or as {variable}")));
-            return T::blank();
+            return T::placeholder();
         };
         check(value).unwrap_or_else(|| {
             let source = given.map_or("default", |(_, source)| source);
             let shown =
                 if setting.is_some_and(|setting| setting.secret) { String::new() } else { format!(" `{value}`") };
             self.problems.push(Problem(format!("{key}{shown} (from {source}) is not {expected}")));
-            T::blank()
+            T::placeholder()
         })
     }
 
-    pub(super) fn parsed<T: FromStr + Blank>(&mut self, key: &'static str, expected: &str) -> T {
+    pub(super) fn parsed<T: FromStr + Placeholder>(&mut self, key: &'static str, expected: &str) -> T {
         self.checked(key, expected, |text| text.parse().ok())
     }
 
-    /// Certificates are looked into at once, so that a mistake shows before the first connection is made.
+    /// Reads the path of a certificate file. The file is read at once, so that a mistake shows at the start.
     pub(super) fn certificates(&mut self, key: &'static str) -> Option<PathBuf> {
         let found = |text: &str| super::certificates(Path::new(text)).is_ok_and(|found| !found.is_empty());
         self.checked(key, "the path of a file with PEM certificates", |text| {
@@ -216,16 +238,21 @@ impl Reader<'_> {
         self.optional(key).map(PathBuf::from)
     }
 
-    /// Two settings that make no sense without each other.
-    pub(super) fn together(&mut self, one: &'static str, other: &'static str) {
+    /// Reports a problem if only one of two settings is given that belong together.
+    pub(super) fn require_together(&mut self, one: &'static str, other: &'static str) {
         if self.optional(one).is_some() != self.optional(other).is_some() {
             self.problems.push(Problem(format!("{one} and {other} belong together: give both, or neither")));
         }
     }
 
-    /// A number of things, of which there must be some.
+    /// Reads a positive number.
     pub(super) fn count(&mut self, key: &'static str) -> usize {
         self.checked(key, "a whole number above 0", |text| text.parse().ok().filter(|count| *count > 0))
+    }
+
+    /// Reads an optional positive number.
+    pub(super) fn optional_count(&mut self, key: &'static str) -> Option<usize> {
+        self.optional(key).is_some().then(|| self.count(key))
     }
 
     pub(super) fn seconds(&mut self, key: &'static str) -> Duration {
@@ -244,8 +271,8 @@ impl Reader<'_> {
         })
     }
 
-    /// What is wrong with settings together, though each alone is right.
-    pub(super) fn complain(&mut self, problem: &str) {
+    /// Reports a problem with a combination of settings.
+    pub(super) fn report(&mut self, problem: &str) {
         self.problems.push(Problem(problem.to_owned()));
     }
 
@@ -254,14 +281,14 @@ impl Reader<'_> {
     }
 }
 
-/// Stands in for a value that could not be read, so that the others still are; it is never used.
-pub(super) trait Blank {
-    fn blank() -> Self;
+/// A placeholder for a value that could not be read, so that the other settings are still checked. It is never used.
+pub(super) trait Placeholder {
+    fn placeholder() -> Self;
 }
 
 macro_rules! blank {
     ($($type:ty => $value:expr),* $(,)?) => {
-        $(impl Blank for $type { fn blank() -> Self { $value } })*
+        $(impl Placeholder for $type { fn placeholder() -> Self { $value } })*
     };
 }
 
@@ -276,10 +303,11 @@ blank! {
     std::net::SocketAddr => std::net::SocketAddr::from(([0; 4], 0)),
     super::MailTls => Self::StartTls,
     super::Rate => Self { burst: 1, per_hour: 1 },
+    super::NetworkRates => Self::from_narrowest(super::Rate { burst: 1, per_hour: 1 }),
 }
 
-impl<T> Blank for Vec<T> {
-    fn blank() -> Self {
+impl<T> Placeholder for Vec<T> {
+    fn placeholder() -> Self {
         Self::new()
     }
 }

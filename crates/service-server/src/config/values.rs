@@ -1,20 +1,26 @@
-//! Values of settings, read from their texts: each function says what one looks like, `None` is none such.
+//! Parsers for the values of settings. `None`: the text is not valid.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ipnet::IpNet;
-use service_rules::limits::{Rate, Window};
+use service_rules::{
+    limits::{Rate, Window},
+    network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
+};
 use tracing_subscriber::EnvFilter;
 use zeroize::Zeroizing;
 
 use crate::{
     config::MailTls,
-    vault::{ROOT_KEY_LENGTH, RootKey},
+    crypto::root_keys::{ROOT_KEY_LENGTH, RootKey},
 };
 
 pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
 pub(super) const RATE: &str = "a burst and a number per hour such as 10+30";
+pub(super) const NETWORK_RATES: &str =
+    "a burst and a number per hour such as 10+30, or one for each of 32:, 24:, 64:, 56: and 48:";
+pub(super) const NETWORKS: &str = "networks such as 192.0.2.10/32";
 
-/// Plain http is for one machine only: tokens travel in every request.
+/// Parses the base URL. Plain http is allowed on the same machine only, because requests carry tokens.
 pub(super) fn base_url(text: &str) -> Option<String> {
     let (scheme, authority) = text.split_once("://")?;
     let colon = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
@@ -74,11 +80,30 @@ pub(super) fn rate(text: &str) -> Option<Rate> {
     (rate.burst > 0 && rate.per_hour > 0).then_some(rate)
 }
 
+/// Parses one rate, from which those of wider networks are derived, or `prefix:rate` for every prefix length.
+pub(super) fn network_rates(text: &str) -> Option<NetworkRates> {
+    if !text.contains(':') {
+        return rate(text).map(NetworkRates::from_narrowest);
+    }
+    let given = |text: &str| {
+        let (prefix, given) = text.split_once(':')?;
+        Some((prefix.trim().parse::<u8>().ok()?, rate(given.trim())?))
+    };
+    let given = list(text).map(given).collect::<Option<Vec<_>>>()?;
+    let of = |prefix: u8| given.iter().find(|(known, _)| *known == prefix).map(|(_, rate)| *rate);
+    let [host, wide] = IPV4_PREFIXES.map(of);
+    let [subnet, site, wider] = IPV6_PREFIXES.map(of);
+    let rates = NetworkRates { ipv4: [host?, wide?], ipv6: [subnet?, site?, wider?] };
+    (given.len() == IPV4_PREFIXES.len() + IPV6_PREFIXES.len()).then_some(rates)
+}
+
 pub(super) fn root_keys(text: &str) -> Option<Vec<RootKey>> {
     let key = |text: &str| {
         let (id, key) = text.split_once(':')?;
         let bytes = Zeroizing::new(BASE64_STANDARD.decode(key).ok()?);
         let bytes: &[u8; ROOT_KEY_LENGTH] = bytes.first_chunk().filter(|_| bytes.len() == ROOT_KEY_LENGTH)?;
+        // Thirty-two equal bytes, such as zeros, are not a random key.
+        bytes.iter().any(|byte| *byte != bytes[0]).then_some(())?;
         Some(RootKey { id: id.parse().ok()?, bytes: Zeroizing::new(*bytes) })
     };
     let keys = list(text).map(key).collect::<Option<Vec<_>>>()?;
@@ -86,7 +111,7 @@ pub(super) fn root_keys(text: &str) -> Option<Vec<RootKey>> {
     (unique && !keys.is_empty()).then_some(keys)
 }
 
-/// The database itself refuses to drop a month that ended less than 30 days ago.
+/// Parses a retention in days. The database refuses to drop a month that ended less than 30 days ago.
 pub(super) fn keep_days(text: &str) -> Option<i64> {
     text.parse::<u32>().ok().filter(|days| *days >= 31).map(|days| i64::from(days) * 86_400)
 }

@@ -1,55 +1,82 @@
-//! PostgreSQL: a pool of connections, a deadline round everything, and an honest word for what went wrong.
+//! PostgreSQL: connection pools, statement timeouts, and errors.
 //!
-//! A statement whose answer did not come in time has an unknown outcome. Nothing is cancelled: the connection is
-//! dropped and never used again, and the caller learns that the outcome is unknown.
+//! A statement that did not return within the timeout has an unknown outcome. It is not cancelled: the connection is
+//! closed, and the caller gets [`Error::Unavailable`].
 
 mod connect;
+pub mod migrations;
+pub mod restore_fence;
+mod servers;
+pub mod table_walk;
 
 use std::{
-    fmt,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-pub use self::connect::{connect, listen};
+pub use self::{
+    connect::{commits_wait, connect, listen},
+    servers::{FormerPrimary, Identity, Servers},
+};
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
+/// A pool of connections.
 #[derive(Clone)]
 pub struct Database {
     pool: Pool,
     deadline: Duration,
 }
 
-/// Why the database gave no answer.
-#[derive(Debug)]
+/// Why the database returned no result.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, is overloaded, read-only or too slow: the outcome is unknown, and trying again may help.
+    /// PostgreSQL cannot be reached, is overloaded, read-only or too slow. The outcome is unknown, and a retry may succeed.
+    #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// It refused what it was asked: a defect of the service.
+    /// PostgreSQL rejected a statement: a defect of the service.
+    #[error("the database refused a statement: {0}")]
     Defect(String),
 }
 
 impl Database {
-    /// Does not connect yet: up to so many connections are made when they are needed.
-    pub fn new(settings: &crate::config::Database, connections: usize) -> anyhow::Result<Self> {
+    /// Creates a pool of up to `connections` connections, which are opened when they are needed.
+    ///
+    /// All pools of a node share `servers`. No connection is opened to a former primary, and existing ones are closed
+    /// as soon as its successor was seen.
+    pub fn new(
+        settings: &crate::config::DatabaseConfig,
+        connections: usize,
+        servers: &Arc<Servers>,
+    ) -> anyhow::Result<Self> {
         let (url, connector) = connect::parts(settings)?;
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(url, connector, recycling);
-        let pool = Pool::builder(manager).max_size(connections).build()?;
+        let (seen, current) = (servers.clone(), servers.clone());
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .post_create(Hook::async_fn(move |client, _| Box::pin(connect::identify(client, seen.clone()))))
+            .pre_recycle(Hook::sync_fn(move |_, metrics| {
+                let is_current = current.is_current(metrics.created);
+                is_current.then_some(()).ok_or(HookError::message("it leads to a former primary"))
+            }))
+            .build()?;
         Ok(Self { pool, deadline: settings.deadline })
     }
 
-    /// A connection on which every statement is a transaction of its own.
+    /// Returns a connection on which each statement commits by itself.
     pub async fn connect(&self) -> Result<Connection, Error> {
         self.connect_within(self.deadline).await
     }
 
-    /// The same for work that may take longer.
+    /// Returns a connection on which each statement commits by itself, with another timeout.
     pub async fn connect_within(&self, limit: Duration) -> Result<Connection, Error> {
         let deadline = Instant::now() + limit;
         let client = timeout_at(deadline, self.pool.get())
@@ -59,12 +86,12 @@ impl Database {
         Ok(Connection { client: Some(client), deadline, unanswered: AtomicUsize::new(0), in_transaction: false })
     }
 
-    /// A connection in a transaction, which ends with [`Connection::commit`] or is rolled back.
+    /// Begins a transaction. It ends with [`Connection::commit`], or is rolled back when dropped.
     pub async fn begin(&self) -> Result<Connection, Error> {
         self.begin_within(self.deadline).await
     }
 
-    /// The same for work that may take longer.
+    /// Begins a transaction with another timeout.
     pub async fn begin_within(&self, limit: Duration) -> Result<Connection, Error> {
         let mut connection = self.connect_within(limit).await?;
         connection.in_transaction = true;
@@ -72,24 +99,36 @@ impl Database {
         Ok(connection)
     }
 
-    /// How many connections there are, and how many of them are free.
+    /// Returns the number of connections.
     #[must_use]
-    pub fn usage(&self) -> (usize, usize) {
+    pub fn usage(&self) -> PoolUsage {
         let status = self.pool.status();
-        (status.size, status.available)
+        PoolUsage { connections: status.size, idle: status.available }
     }
 }
 
+/// The connections of a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolUsage {
+    /// All open connections.
+    pub connections: usize,
+    /// Those of them that are idle.
+    pub idle: usize,
+}
+
+/// A connection from a pool.
 pub struct Connection {
     /// `None` only while it is being dropped.
     client: Option<Object>,
     deadline: Instant,
-    /// Statements under way. Any left when the connection is dropped: their answers never came.
+    /// The number of statements without a result. If it is not zero when the connection is dropped, their outcomes are
+    /// unknown.
     unanswered: AtomicUsize,
     in_transaction: bool,
 }
 
 impl Connection {
+    /// Runs a statement and returns its rows.
     pub async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
         self.answer(async |client| {
             let statement = client.prepare_cached(sql).await?;
@@ -98,10 +137,12 @@ impl Connection {
         .await
     }
 
+    /// Runs a statement and returns its first row.
     pub async fn query_opt(&self, sql: &str, parameters: Parameters<'_>) -> Result<Option<Row>, Error> {
         Ok(self.query(sql, parameters).await?.into_iter().next())
     }
 
+    /// Runs a statement and returns the number of rows it changed.
     pub async fn execute(&self, sql: &str, parameters: Parameters<'_>) -> Result<u64, Error> {
         self.answer(async |client| {
             let statement = client.prepare_cached(sql).await?;
@@ -110,6 +151,7 @@ impl Connection {
         .await
     }
 
+    /// Commits the transaction.
     pub async fn commit(mut self) -> Result<(), Error> {
         self.batch("commit").await?;
         self.in_transaction = false;
@@ -120,6 +162,7 @@ impl Connection {
         self.answer(async |client| client.batch_execute(sql).await).await
     }
 
+    /// Runs a statement within the timeout.
     async fn answer<T>(&self, ask: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>) -> Result<T, Error> {
         let client = self.client.as_ref().ok_or_else(|| Error::Unavailable("the connection is gone".into()))?;
         self.unanswered.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +183,7 @@ impl Drop for Connection {
         if self.unanswered.load(Ordering::Relaxed) > 0 {
             drop(Object::take(client));
         } else if self.in_transaction {
-            // Goes back to the pool only once it is clean again.
+            // The connection returns to the pool after the rollback.
             match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => drop(runtime.spawn(roll_back(client))),
                 Err(_) => drop(Object::take(client)),
@@ -156,7 +199,7 @@ async fn roll_back(client: Object) {
     }
 }
 
-/// Never the detail, hint or statement of an error: PostgreSQL quotes rows and values there.
+/// The error never contains detail, hint or statement, because PostgreSQL quotes rows and values there.
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(reported) = error.as_db_error() else {
@@ -170,7 +213,7 @@ impl From<tokio_postgres::Error> for Error {
         };
         let text = format!("{} {}", reported.code().code(), reported.message());
         let class = &reported.code().code()[..2];
-        // A month of audit events began at this moment; the next try finds it.
+        // A partition of audit events was created at this moment. A retry succeeds.
         let month_began = reported.table() == Some("audit_events_of_no_month") && class == "23";
         let passing = matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
             || month_began
@@ -178,14 +221,3 @@ impl From<tokio_postgres::Error> for Error {
         if passing { Self::Unavailable(text) } else { Self::Defect(text) }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(what) => write!(f, "the database is not available: {what}"),
-            Self::Defect(what) => write!(f, "the database refused a statement: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

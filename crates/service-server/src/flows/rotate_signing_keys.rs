@@ -1,8 +1,8 @@
-//! Signing keys: making the first, letting a new one follow, and retiring one by hand.
+//! Signing keys: creating the first, rotating to a new one, and retiring one by hand.
 //!
 //! A new key is published at once and signs only after a lead, when every node and every verifier that caches keys
-//! knows it. The key before it stays accepted until the last token it signed has expired. Whoever changes keys holds a
-//! lock, so of two nodes that start on an empty database one makes the key.
+//! knows it. The key before it stays accepted until the last token it signed has expired. A transaction that changes keys
+//! locks the table, so of two nodes that start on an empty database one creates the key.
 
 use std::time::Duration;
 
@@ -11,45 +11,55 @@ use service_api::{audit_events::EventName, errors::Reason};
 use service_rules::{
     Timestamp,
     revocation::Subject,
-    signing::{self, State, later},
+    signing::{self, KeyState, later},
 };
 
 use crate::{
     app::App,
-    database::Connection,
-    flows::end_access::{self, EndingTransaction},
-    mint,
-    signing_keys::{self, GeneratedKey},
-    store::{self, audit_events::Event, signing_keys::StoredKey},
+    database::{self, Connection},
+    flows::{
+        check_clock, node_event,
+        revocation::{self, RevocationTransaction},
+    },
+    store::{self, signing_keys::StoredSigningKey},
+    tokens::signing_keys::{self, GeneratedKey},
 };
 
 /// Why a key was not retired.
-#[derive(Debug, PartialEq, Eq)]
-pub enum NotRetired {
+#[derive(Debug, thiserror::Error)]
+pub enum RetireKeyError {
+    #[error("there is no such signing key that is not retired")]
     Unknown,
-    /// It signs, and nothing else could.
+    #[error("the signing key is the only one that signs")]
     StillNeeded,
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
 }
 
-/// Makes a key that follows the others; it signs after the configured lead, or at once if there is no other.
+/// Creates the successor of the current key. It signs after the configured lead, or at once if there is no other.
 pub async fn rotate(app: &App) -> anyhow::Result<String> {
     let now = app.clock.now();
-    let db = app.database.begin().await?;
+    let db = app.background_database.begin().await?;
+    check_clock(app, &db, now).await?;
     store::signing_keys::lock(&db).await?;
     let kid = follow(app, &db, app.config.keys.publish_lead, now).await?;
     db.commit().await?;
+    authenticate_again(app).await?;
     app.reload_signing_keys().await?;
     Ok(kid)
 }
 
-/// Makes the first key of an empty database, and the next one when the youngest is old enough.
+/// Creates the first key of an empty database, and the next one when the newest is old enough.
 pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
     let now = app.clock.now();
-    // Nearly always nothing is due, and nobody has to wait for a lock to learn that.
-    if !is_due(app, &app.database.connect().await?, now).await? {
+    // Nearly always nothing is due, and that is known without a lock.
+    if !is_due(app, &app.background_database.connect().await?, now).await? {
         return Ok(None);
     }
-    let db = app.database.begin().await?;
+    let db = app.background_database.begin().await?;
+    check_clock(app, &db, now).await?;
     store::signing_keys::lock(&db).await?;
     if !is_due(app, &db, now).await? {
         return Ok(None);
@@ -61,81 +71,151 @@ pub async fn rotate_if_due(app: &App) -> anyhow::Result<Option<String>> {
 }
 
 async fn is_due(app: &App, db: &Connection, now: Timestamp) -> anyhow::Result<bool> {
-    let keys = store::signing_keys::list(db).await?;
-    // A key that is going to retire has been followed; if its successor was retired by hand, it needs another.
+    let keys = list_authentic(app, db).await?;
+    // A key that is going to retire has a successor. If that was retired by hand, it needs another.
     let staying = keys.iter().filter(|key| key.schedule.retired_at.is_none());
     let youngest = staying.map(|key| key.schedule.active_at).max();
     let rotate_every = i64::try_from(app.config.keys.rotate_every.as_secs())?;
     Ok(youngest.is_none_or(|active_at| later(active_at, rotate_every) <= now))
 }
 
-/// Refuses from now on everything that a key signed, as after a compromise.
-pub async fn retire(app: &App, kid: &str) -> anyhow::Result<Result<(), NotRetired>> {
+/// Retires a key, as after a compromise: every token that it signed is refused from now on.
+pub async fn retire(app: &App, kid: &str) -> Result<(), RetireKeyError> {
     let now = app.clock.now();
-    let mut transaction = EndingTransaction::begin(app, now).await?;
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
     store::signing_keys::lock(transaction.db()).await?;
-    let keys = store::signing_keys::list(transaction.db()).await?;
-    let Some(key) = keys.iter().find(|key| key.kid == kid) else { return Ok(Err(NotRetired::Unknown)) };
-    let signs = |key: &StoredKey| key.schedule.active_at <= now;
+    let mut keys = list_authentic(app, transaction.db()).await?;
+    let place = keys.iter().position(|key| key.kid == kid).ok_or(RetireKeyError::Unknown)?;
+    let signs = |key: &StoredSigningKey| key.schedule.active_at <= now;
     let another_stays =
         keys.iter().any(|other| other.kid != kid && signs(other) && other.schedule.retired_at.is_none());
+    let key = &mut keys[place];
     if signs(key) && !another_stays {
-        return Ok(Err(NotRetired::StillNeeded));
+        return Err(RetireKeyError::StillNeeded);
     }
-    if !store::signing_keys::mark_retired(transaction.db(), kid, now).await? {
-        return Ok(Err(NotRetired::Unknown));
+    if key.retired_by_hand {
+        return Err(RetireKeyError::Unknown);
     }
-    store::audit_events::insert(transaction.db(), &event(EventName::KeyRetired, kid, now)?).await?;
-    transaction.end(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin).await?;
-    end_access::finish(app, transaction).await?;
+    // An attacker who reads the row later finds no private key.
+    key.sealed.clear();
+    key.retired_by_hand = true;
+    key.schedule.retired_at = Some(key.schedule.retired_at.map_or(now, |at| at.min(now)));
+    write(app, transaction.db(), key).await?;
+    node_event(EventName::KeyRetired, now, json!({}))?.subject(kid).insert(transaction.db()).await?;
+    transaction.revoke(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin).await?;
+    revocation::finish(app, transaction).await?;
     app.reload_signing_keys().await?;
-    Ok(Ok(()))
+    Ok(())
 }
 
-/// Every key with its state, youngest first.
-pub async fn list(app: &App) -> anyhow::Result<Vec<(StoredKey, State)>> {
+/// Lists every key with its state, the newest first.
+pub async fn list(app: &App) -> anyhow::Result<Vec<(StoredSigningKey, KeyState)>> {
     let now = app.clock.now();
-    let keys = store::signing_keys::list(&app.database.connect().await?).await?;
+    let keys = list_authentic(app, &app.background_database.connect().await?).await?;
     let states: Vec<_> = keys.iter().map(|key| state_of(&keys, key, now)).collect();
     Ok(keys.into_iter().zip(states).collect())
 }
 
 async fn follow(app: &App, db: &Connection, lead: Duration, now: Timestamp) -> anyhow::Result<String> {
-    let others = store::signing_keys::list(db).await?;
-    let live: Vec<_> = others.iter().filter(|key| state_of(&others, key, now) != State::Retired).collect();
-    let opened: Vec<_> = live.iter().map(|key| signing_keys::check(&app.vault, key)).collect();
+    let mut others = list_authentic(app, db).await?;
+    let live: Vec<_> = others.iter().filter(|key| state_of(&others, key, now) != KeyState::Retired).collect();
+    let opened: Vec<_> = live.iter().map(|key| signing_keys::check(&app.root_keys, key)).collect();
     if opened.iter().all(Result::is_err) {
-        // Under other root keys than the others', the new key could be opened by nobody else.
+        // This node's root keys differ from those of the others, which could not open the new key.
         opened.into_iter().collect::<anyhow::Result<()>>()?;
     }
     let alone = live.is_empty();
     let active_at = if alone { now } else { now.checked_add(lead)? };
-    let GeneratedKey { kid, sealed, jwk } = signing_keys::generate(&app.vault)?;
+    let GeneratedKey { kid, sealed, jwk } = signing_keys::generate(&app.root_keys)?;
     let schedule = signing::Schedule { active_at, retired_at: None };
-    let key = StoredKey { kid: kid.clone(), sealed, jwk, created_at: now, schedule };
+    let mut key = StoredSigningKey {
+        kid: kid.clone(),
+        sealed,
+        jwk,
+        created_at: now,
+        schedule,
+        retired_by_hand: false,
+        version: 1,
+        mac_key: 0,
+        mac: Vec::new(),
+    };
+    signing_keys::authenticate(&app.root_keys, &mut key);
     store::signing_keys::insert(db, &key).await?;
-    store::signing_keys::mark_followed(db, &key, signing::retire_after(active_at), now).await?;
-    store::audit_events::insert(db, &event(EventName::KeyCreated, &kid, now)?).await?;
+    for other in others.iter_mut().filter(|other| other.schedule.retired_at.is_none()) {
+        // A key that would become active after its successor never signs.
+        let never_signs = other.schedule.active_at >= active_at;
+        other.schedule.retired_at = Some(if never_signs { now } else { signing::retire_after(active_at) });
+        write(app, db, other).await?;
+    }
+    node_event(EventName::KeyCreated, now, json!({}))?.subject(&kid).insert(db).await?;
     Ok(kid)
 }
 
-fn state_of(keys: &[StoredKey], key: &StoredKey, now: Timestamp) -> State {
+/// The keys whose rows bear the MAC of this service. If there are rows and none does, this node's root keys are wrong, or an
+/// attacker wrote to the table. A new first key would then sign all users out, so that is an error.
+async fn list_authentic(app: &App, db: &Connection) -> anyhow::Result<Vec<StoredSigningKey>> {
+    let stored = store::signing_keys::list(db).await?;
+    let (authentic, strange): (Vec<_>, Vec<_>) =
+        stored.into_iter().partition(|key| signing_keys::is_authentic(&app.root_keys, key));
+    if let (true, Some(key)) = (authentic.is_empty(), strange.first()) {
+        signing_keys::check(&app.root_keys, key)?;
+        anyhow::bail!("the rows of signing_keys were not written by this service: none bears the MAC of this service");
+    }
+    Ok(authentic)
+}
+
+/// Writes a key that was read under the lock, with the next version and a new MAC.
+async fn write(app: &App, db: &Connection, key: &mut StoredSigningKey) -> anyhow::Result<()> {
+    let read_version = key.version;
+    key.version += 1;
+    signing_keys::authenticate(&app.root_keys, key);
+    anyhow::ensure!(
+        store::signing_keys::update(db, key, read_version).await?,
+        "the key was changed in spite of the lock"
+    );
+    Ok(())
+}
+
+/// Erases the private keys of signing keys that were retired before this, whatever root key sealed them; returns how many.
+pub async fn erase_private_keys(app: &App, retired_before: Timestamp) -> anyhow::Result<u64> {
+    let is_over = |key: &StoredSigningKey| {
+        !key.sealed.is_empty()
+            && key.schedule.retired_at.is_some_and(|at| at <= retired_before)
+            && signing_keys::is_authentic(&app.root_keys, key)
+    };
+    if !store::signing_keys::list(&app.background_database.connect().await?).await?.iter().any(is_over) {
+        return Ok(0);
+    }
+    let db = app.background_database.begin().await?;
+    store::signing_keys::lock(&db).await?;
+    let mut erased = 0;
+    for mut key in store::signing_keys::list(&db).await?.into_iter().filter(is_over) {
+        key.sealed.clear();
+        write(app, &db, &mut key).await?;
+        erased += 1;
+    }
+    db.commit().await?;
+    Ok(erased)
+}
+
+/// Renews the MAC of rows under the root key in use, so that former root keys can be removed.
+pub async fn authenticate_again(app: &App) -> anyhow::Result<()> {
+    let is_old = |key: &StoredSigningKey| {
+        key.mac_key != app.root_keys.key_in_use() && signing_keys::is_authentic(&app.root_keys, key)
+    };
+    if !store::signing_keys::list(&app.background_database.connect().await?).await?.iter().any(is_old) {
+        return Ok(());
+    }
+    let db = app.background_database.begin().await?;
+    store::signing_keys::lock(&db).await?;
+    for mut key in store::signing_keys::list(&db).await?.into_iter().filter(is_old) {
+        write(app, &db, &mut key).await?;
+    }
+    Ok(db.commit().await?)
+}
+
+fn state_of(keys: &[StoredSigningKey], key: &StoredSigningKey, now: Timestamp) -> KeyState {
     let younger = keys.iter().filter(|other| other.schedule.active_at > key.schedule.active_at);
     let usable = younger.filter(|other| other.schedule.retired_at.is_none_or(|at| at > now));
     signing::state(key.schedule, usable.map(|other| other.schedule.active_at).min(), now)
-}
-
-fn event(name: EventName, kid: &str, now: Timestamp) -> anyhow::Result<Event<'static>> {
-    Ok(Event {
-        id: mint::id(now)?,
-        at: now,
-        event: name,
-        user_id: None,
-        client_id: None,
-        workspace_id: None,
-        subject: Some(kid.to_owned()),
-        address: None,
-        request_id: None,
-        details: json!({}),
-    })
 }

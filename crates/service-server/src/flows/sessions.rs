@@ -1,87 +1,102 @@
-//! Where somebody is signed in, and ending it (`/v1/sessions`).
+//! The sessions of a user, and revoking them (`/v1/sessions`).
 
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{GrantId, Id as _, UserId},
+    ids::{GrantId, Id as _},
     page::Page,
-    sessions::{OthersEnded, Session},
+    sessions::{MadeTreatment, OthersEnded, Session},
 };
+use service_rules::{lineage::Event, rotation};
 
 use crate::{
     app::App,
-    cursor::{Foreign, List},
-    failure::Failure,
-    flows::{Asker, end_access::EndingTransaction, refresh},
+    database,
+    flows::{
+        Actor,
+        actor::Basis,
+        oauth::consents,
+        revocation::{RevocationTransaction, lineage::LineageRevocation},
+    },
+    pagination::{InvalidCursor, List, PageRequest},
     store::{
         self,
-        grants::{Listed, Which},
+        grants::{GrantQuery, GrantSelection},
     },
 };
 
-/// Who asks, and from which of their sessions.
-pub struct SignedIn {
-    pub user_id: UserId,
-    pub session: GrantId,
+/// Why sessions were not listed or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("the user has no such session")]
+    NotFound,
+    #[error(transparent)]
+    InvalidCursor(#[from] InvalidCursor),
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
 }
 
-/// There is no such session of this user.
-#[derive(Debug)]
-pub struct NoSuchSession;
-
-/// Sessions that still live, the youngest first.
-pub async fn list(
-    app: &App,
-    caller: &SignedIn,
-    limit: u16,
-    cursor: Option<&str>,
-) -> Result<Page<Session>, Failure<Foreign>> {
+/// Lists the user's live sessions, the newest first.
+pub async fn list(app: &App, actor: &Actor<'_>, page: PageRequest<'_>) -> Result<Page<Session>, SessionError> {
     let now = app.clock.now();
-    let owner = caller.user_id.to_string();
-    let list = List { vault: &app.vault, of: &[b"sessions", owner.as_bytes()], limit };
-    let before = list.behind(cursor).map_err(Failure::Refused)?.map(GrantId::from);
-    let listed = Listed { now, used_after: refresh::idle_since(now), before, limit: list.rows() };
+    let owner = actor.user_id.to_string();
+    let list = List { root_keys: &app.root_keys, of: &[b"sessions", owner.as_bytes()], limit: page.limit };
+    let before = list.behind(page.cursor)?.map(GrantId::from);
+    let listed = GrantQuery { now, used_after: rotation::idle_since(now), before, limit: list.rows() };
     let db = app.database.connect().await?;
-    let mut data = store::grants::list_by_user(&db, caller.user_id, &listed).await?;
+    let mut data = store::grants::list_by_user(&db, actor.user_id, &listed).await?;
     for session in &mut data {
-        session.current = session.id == caller.session;
+        session.current = actor.basis == Basis::Session(session.id);
     }
     Ok(list.page(data, |session| session.id.uuid()))
 }
 
-/// Ends one session of the caller; ending it again changes nothing.
-pub async fn end(app: &App, asker: &Asker, caller: &SignedIn, id: &str) -> Result<(), Failure<NoSuchSession>> {
+/// Revokes a session of the user. Revoking it again changes nothing. What the session made is treated as the request says.
+pub async fn revoke(app: &App, actor: &Actor<'_>, id: &str, made: MadeTreatment) -> Result<(), SessionError> {
     let now = app.clock.now();
-    let id: GrantId = id.parse().map_err(|_| Failure::Refused(NoSuchSession))?;
-    let mut transaction = EndingTransaction::begin(app, now).await?;
-    if !store::grants::is_of_user(transaction.db(), id, caller.user_id).await? {
-        return Err(Failure::Refused(NoSuchSession));
-    }
-    if transaction.end_grant(id, Reason::RevokedByUser).await? {
-        let mut event = asker.event(EventName::SessionEnded, now, json!({ "by": caller.session }))?;
-        event.user_id = Some(caller.user_id);
-        event.subject = Some(id.to_string());
-        store::audit_events::insert(transaction.db(), &event).await?;
+    let user_id = actor.user_id;
+    let id: GrantId = id.parse().map_err(|_| SessionError::NotFound)?;
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    store::users::lock(transaction.db(), user_id).await?;
+    let grant = store::grants::find(transaction.db(), id).await?;
+    let grant = grant.filter(|grant| grant.user_id == user_id).ok_or(SessionError::NotFound)?;
+    if transaction.revoke_grant(id, Reason::RevokedByUser).await? {
+        let event = actor.user_event(EventName::SessionEnded, now, json!({ "by": actor.basis.to_string() }))?;
+        event.subject(id).insert(transaction.db()).await?;
+        let lineage = LineageRevocation { meta: actor.meta, user_id, event: Event::RevokedByUser(made) };
+        lineage.revoke(&mut transaction, vec![id.to_string()]).await?;
+        consents::withdraw_if_last(transaction.db(), actor.meta, user_id, &grant.client, now).await?;
     }
     Ok(transaction.commit().await?)
 }
 
-/// Ends every session of the caller but the one that asks.
-pub async fn end_others(app: &App, asker: &Asker, caller: &SignedIn) -> anyhow::Result<OthersEnded> {
+/// Revokes every session of the user except `current`. What they made is treated as the request says.
+pub async fn revoke_others(
+    app: &App,
+    actor: &Actor<'_>,
+    current: GrantId,
+    made: MadeTreatment,
+) -> Result<OthersEnded, SessionError> {
     let now = app.clock.now();
-    let because = Reason::RevokedByUser;
-    let mut transaction = EndingTransaction::begin(app, now).await?;
-    // Whoever opens another session at this moment has done so before, or does so after.
-    store::users::lock(transaction.db(), caller.user_id).await?;
-    let ended = transaction.end_grants_of(caller.user_id, Which::Except(caller.session), because).await?;
-    store::browser_sessions::delete_by_user(transaction.db(), caller.user_id, None).await?;
-    if ended > 0 {
-        let mut event =
-            asker.event(EventName::SessionOthersEnded, now, json!({ "by": caller.session, "ended": ended }))?;
-        event.user_id = Some(caller.user_id);
-        store::audit_events::insert(transaction.db(), &event).await?;
+    let user_id = actor.user_id;
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    // A concurrent sign-in commits before this lock is taken, or starts after this transaction.
+    store::users::lock(transaction.db(), user_id).await?;
+    let others =
+        transaction.revoke_grants_of_user(user_id, GrantSelection::Except(current), Reason::RevokedByUser).await?;
+    let lineage = LineageRevocation { meta: actor.meta, user_id, event: Event::RevokedByUser(made) };
+    let browsers = store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
+    let makers = others.iter().map(ToString::to_string).chain(browsers.iter().map(ToString::to_string));
+    lineage.revoke(&mut transaction, makers.collect()).await?;
+    let consents =
+        store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
+    if !others.is_empty() {
+        let details = json!({ "by": current, "ended": others.len(), "consents": consents });
+        actor.user_event(EventName::SessionOthersEnded, now, details)?.insert(transaction.db()).await?;
     }
     transaction.commit().await?;
-    Ok(OthersEnded { ended: ended as u64 })
+    Ok(OthersEnded { ended: others.len() as u64 })
 }

@@ -1,4 +1,4 @@
-//! Who the token speaks for (`GET /v1/whoami`).
+//! The current user, their credential and the space of the request (`GET /v1/whoami`).
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use service_api::{
     ids::UserId,
     whoami::{Credential as CredentialView, CredentialId, CredentialKind, User, Whoami},
 };
-use service_rules::credential::{Credential, Kind};
+use service_rules::credential::{self, Credential};
 
-use crate::{app::App, flows::enter_space::Entered, store};
+use crate::{app::App, flows::workspaces::enter_space::Entered, store};
 
 pub async fn whoami(app: &App, credential: &Credential, space: &Entered) -> anyhow::Result<Whoami> {
     let (kind, id) = match credential.kind {
-        Kind::Session(id) => (CredentialKind::AccessToken, CredentialId::Session(id)),
-        Kind::CliToken(id) => (CredentialKind::CliToken, CredentialId::CliToken(id)),
+        credential::CredentialKind::Session(id) => (CredentialKind::AccessToken, CredentialId::Session(id)),
+        credential::CredentialKind::CliToken(id) => (CredentialKind::CliToken, CredentialId::CliToken(id)),
     };
     Ok(Whoami {
         user: User { id: credential.user_id, email: email_of(app, credential.user_id).await?.to_string() },
@@ -35,7 +35,7 @@ async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
         return Ok(email);
     }
     let db = app.database.connect().await?;
-    let user = store::users::find(&db, user_id).await?.context("a token speaks for a user who does not exist")?;
+    let user = store::users::find(&db, user_id).await?.context("the user of a credential does not exist")?;
     let email: Arc<str> = user.email.into();
     app.user_emails.insert(user_id, email.clone());
     Ok(email)

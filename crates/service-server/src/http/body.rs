@@ -1,4 +1,4 @@
-//! Bodies, read strictly and in one way: JSON, and for `/oauth` forms too, through one parser with one result.
+//! Request bodies: JSON, and forms at `/oauth`. Both are parsed strictly, and give the same result.
 
 use std::time::Duration;
 
@@ -7,52 +7,70 @@ use axum::{
     extract::{FromRequest, Request},
     http::{HeaderMap, Method, header, request::Parts},
 };
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service_api::endpoints::{self, Endpoint};
 use service_rules::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     app::App,
     http::{
-        error::{ApiError, Trouble, Unreadable},
+        errors::{ApiError, Trouble, Unreadable},
         query::{self, Query},
     },
+    node_limits::network_places::Holder,
 };
 
-/// A body may take so long to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
+/// The time for a body to arrive. Bytes that have arrived extend it at this rate.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
+const MIN_BYTES_PER_SECOND: u32 = 8 * 1024;
 
-/// A body that has arrived whole.
+/// A body that has arrived completely.
 #[derive(Clone)]
-struct Arrived(Bytes);
+struct ReceivedBody(Bytes);
 
-/// Waits for the body before the request takes any room, within limits of size and time and of how many may arrive at
-/// once. Where no body is read, none is awaited.
-pub async fn arrive(app: &App, request: Request) -> Result<Request, ApiError> {
+/// Receives the body before the request takes a slot. Limits its size, its time, and how many bodies arrive at once, in
+/// total and for the caller's network. Endpoints without a body do not wait for one.
+pub async fn receive(app: &App, holder: Holder, request: Request) -> Result<Request, ApiError> {
     if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(request);
     }
-    let Ok(_place) = app.arriving.try_acquire() else { return Err(Trouble::Full.into()) };
+    let Some(_place) = app.arriving.take(holder, 1) else { return Err(Trouble::Full.into()) };
     let limit = app.config.http.body_limit;
     let (mut parts, body) = request.into_parts();
     let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > limit) {
         return Err(Unreadable::TooLarge(limit).into());
     }
-    let bytes = match timeout(ARRIVAL, Limited::new(body, limit).collect()).await {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Unreadable::TooLarge(limit).into()),
-        Ok(Err(_)) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into()).into()),
-        Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into()).into()),
-    };
-    parts.extensions.insert(Arrived(bytes));
+    parts.extensions.insert(ReceivedBody(collect(body, limit).await?));
     Ok(Request::from_parts(parts, axum::body::Body::empty()))
 }
 
-/// The body of a request. Parameters belong into it, so a query is refused unless the endpoint knows it.
+/// Reads a body to its end. The deadline moves with the bytes that arrive, so a slow client can finish and a silent one
+/// cannot.
+async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Unreadable> {
+    let (began, mut bytes) = (Instant::now(), Vec::new());
+    loop {
+        let arrived = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let due = began + ARRIVAL_TIMEOUT + Duration::from_secs(1) * arrived / MIN_BYTES_PER_SECOND;
+        match timeout_at(due, body.frame()).await {
+            Ok(None) => return Ok(bytes.into()),
+            Ok(Some(Ok(frame))) => {
+                let data = frame.into_data().unwrap_or_default();
+                if bytes.len() + data.len() > limit {
+                    return Err(Unreadable::TooLarge(limit));
+                }
+                bytes.extend_from_slice(&data);
+            }
+            Ok(Some(Err(_))) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into())),
+            Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into())),
+        }
+    }
+}
+
+/// The parsed body of a request. The query may only contain parameters that the endpoint allows.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
@@ -63,16 +81,21 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         Query::read(&parts)?;
         let accepted = parts.extensions.get::<&'static Endpoint>().map_or(endpoints::Body::Json, |row| row.body);
         let form = is_form(&parts.headers, accepted)?;
-        let bytes = parts.extensions.remove().map_or_else(Bytes::new, |Arrived(bytes)| bytes);
+        let bytes = parts.extensions.remove().map_or_else(Bytes::new, |ReceivedBody(bytes)| bytes);
         let value = if form { read_form(&bytes)? } else { read_json(&bytes)? };
-        serde_json::from_value(value).map(Self).map_err(|error| Unreadable::Body(describe(&error)).into())
+        Ok(Self(typed(value)?))
     }
 }
 
-/// The pairs of a form that a page of ours sent.
+/// Returns a body as one of our types, or what is wrong with it.
+pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Unreadable> {
+    serde_json::from_value(value).map_err(|error| Unreadable::Body(describe(&error)))
+}
+
+/// Returns the pairs of a form that one of our pages sent.
 pub fn form_pairs(parts: &mut Parts) -> Result<Vec<(String, String)>, Unreadable> {
     is_form(&parts.headers, endpoints::Body::Form)?;
-    let bytes = parts.extensions.remove().map_or_else(Bytes::new, |Arrived(bytes)| bytes);
+    let bytes = parts.extensions.remove().map_or_else(Bytes::new, |ReceivedBody(bytes)| bytes);
     let pairs = std::str::from_utf8(&bytes).ok().and_then(query::pairs);
     pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; go back and try again.".into()))
 }
@@ -101,7 +124,7 @@ fn read_json(bytes: &[u8]) -> Result<Value, Unreadable> {
     match json::read(bytes) {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err(Unreadable::Body("The body is not a JSON object.".into())),
-        Err(json::Unreadable) => {
+        Err(json::JsonError) => {
             let text =
                 "The body is not JSON that can be read in one way only: check syntax, duplicate keys and nesting.";
             Err(Unreadable::Body(text.into()))
@@ -109,7 +132,7 @@ fn read_json(bytes: &[u8]) -> Result<Value, Unreadable> {
     }
 }
 
-/// A form becomes the object that the same parameters in JSON are.
+/// Converts a form to the JSON object with the same parameters.
 fn read_form(bytes: &[u8]) -> Result<Value, Unreadable> {
     let pairs = std::str::from_utf8(bytes).ok().and_then(query::pairs);
     let pairs = pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; check how it is encoded.".into()))?;
@@ -122,7 +145,7 @@ fn read_form(bytes: &[u8]) -> Result<Value, Unreadable> {
     Ok(Value::Object(object))
 }
 
-/// Only names of fields are passed on: other messages of the reader quote values.
+/// Describes a parse error. Only names of fields are used, because other messages may quote values.
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let named = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
@@ -151,13 +174,13 @@ mod tests {
         assert_eq!(describe(json!({})), "The field email is missing.");
         assert_eq!(describe(json!({ "email": 12_345_678 })), "A field of the body has the wrong type.");
         let unknown = describe(json!({ "email": "a@b.test", "svc_secret": 1 }));
-        assert_eq!(unknown, "The body has a field that is not known here; known: email or clientId.");
+        assert_eq!(unknown, "The body has a field that is not known here; known: email, clientId, device.");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// The same parameters as a form and as JSON are one request (HT-03).
+        /// The same parameters as a form and as JSON give the same request (HT-03).
         #[test]
         fn form_and_json_are_read_alike_ht_03(
             pairs in prop::collection::vec((prop::sample::select(TokenRequest::PARAMETERS), "[ -~é€\u{0}-\u{2}]{0,12}"), 0..5),

@@ -1,7 +1,7 @@
 //! The caller of a protected endpoint, as a handler's argument.
 //!
 //! A handler that takes `Caller<Read<Projects>>` cannot run without a live token that carries that scope, and one that
-//! takes `SignedIn<…>` not with a token for automation, so what an endpoint needs is written in its signature.
+//! takes `UserSession<…>` does not run with a CLI token. So the signature of a handler says what its endpoint needs.
 
 use std::{
     marker::PhantomData,
@@ -14,38 +14,63 @@ use axum::{
 };
 use service_api::{
     Timestamp, contents,
-    ids::GrantId,
+    endpoints::{self, Endpoint},
+    ids::{GrantId, UserId},
     scope::{Action, Resource, Scope},
 };
 use service_rules::{
-    bearer::{self, Refusal},
-    credential::{Credential, Kind},
+    bearer::{self, BearerError},
+    credential::{Credential, CredentialKind},
+    limits::{Allowance, Limited},
 };
 
 use crate::{
     app::App,
-    failure::Failure,
-    flows::{Asker, authenticate, mcp_tokens, refresh::Bearer},
-    http::{error::ApiError, refusals},
+    flows::{
+        Actor, RequestMeta, authenticate,
+        oauth::refresh_grant::Bearer,
+        sign_in::step_up::{self, RecentSignIn},
+        tokens::mcp_tokens,
+    },
+    http::errors::{ApiError, api},
+    node_limits::user_limits::Usage,
 };
 
+/// A caller whose token is live and carries the scope `S`.
 pub struct Caller<S> {
     credential: Arc<Credential>,
+    meta: RequestMeta,
     needed: PhantomData<S>,
 }
 
-/// A caller who signed in, and the session.
-pub struct SignedIn<S> {
+/// A caller with the access token of a session in one of our own clients.
+pub struct UserSession<S> {
     pub session: GrantId,
     caller: Caller<S>,
 }
 
-/// A caller of whom nothing more is known: the handler has to judge what it may do.
+/// A caller with the access token of a session in one of our own clients, who signed in within the last 15 minutes.
+pub struct RecentUserSession<S> {
+    pub sign_in: RecentSignIn,
+    caller: Caller<S>,
+}
+
+/// A caller whose token is live, whatever its scopes. The handler has to check what the caller may do.
 pub struct AnyCaller(pub Arc<Credential>);
 
 /// The scope an endpoint needs.
 pub trait Needs {
     const SCOPE: Scope;
+    /// Whether a token without that scope is refused.
+    const REQUIRED: bool = true;
+}
+
+/// Needs a token and no scope; what it does is reading.
+pub struct NoScope;
+
+impl Needs for NoScope {
+    const SCOPE: Scope = Scope::any(Action::Read);
+    const REQUIRED: bool = false;
 }
 
 /// Needs a read scope for `R`.
@@ -58,8 +83,6 @@ pub trait Of {
     const RESOURCE: Option<Resource>;
 }
 
-/// Any scope of the right kind will do.
-pub enum Anything {}
 pub enum Audit {}
 pub enum Workspaces {}
 pub enum Projects {}
@@ -70,9 +93,6 @@ pub enum Records {}
 pub enum Sessions {}
 pub enum Tokens {}
 
-impl Of for Anything {
-    const RESOURCE: Option<Resource> = None;
-}
 impl Of for Workspaces {
     const RESOURCE: Option<Resource> = Some(Resource::Workspaces);
 }
@@ -120,12 +140,27 @@ impl<S> Caller<S> {
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
+
+    /// The user of the token, as flows take it.
+    #[must_use]
+    pub fn actor(&self) -> Actor<'_> {
+        Actor::by_token(&self.credential, &self.meta)
+    }
 }
 
-impl<S> SignedIn<S> {
+impl<S> UserSession<S> {
+    /// The user of the session, as flows take it.
     #[must_use]
-    pub fn credential(&self) -> &Credential {
-        &self.caller.credential
+    pub fn actor(&self) -> Actor<'_> {
+        self.caller.actor()
+    }
+}
+
+impl<S> RecentUserSession<S> {
+    /// The user of the session, as flows take it.
+    #[must_use]
+    pub fn actor(&self) -> Actor<'_> {
+        self.caller.actor()
     }
 }
 
@@ -134,19 +169,33 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let credential = known(parts, app).await?;
-        credential.check_scope(S::SCOPE).map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))?;
-        Ok(Self { credential, needed: PhantomData })
+        if S::REQUIRED {
+            credential.check_scope(S::SCOPE).map_err(|refusal| api::bearer(refusal, &app.config.base_url))?;
+        }
+        Ok(Self { credential, meta: meta(parts)?.clone(), needed: PhantomData })
     }
 }
 
-impl<S: Needs> FromRequestParts<App> for SignedIn<S> {
+impl<S: Needs> FromRequestParts<App> for UserSession<S> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let credential = known(parts, app).await?;
-        let session = credential.session()?;
-        credential.check_scope(S::SCOPE).map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))?;
-        Ok(Self { session, caller: Caller { credential, needed: PhantomData } })
+        let session = credential.user_session()?;
+        credential.check_scope(S::SCOPE).map_err(|refusal| api::bearer(refusal, &app.config.base_url))?;
+        Ok(Self { session, caller: Caller { credential, meta: meta(parts)?.clone(), needed: PhantomData } })
+    }
+}
+
+impl<S: Needs + Send> FromRequestParts<App> for RecentUserSession<S> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let UserSession { caller, .. } = UserSession::<S>::from_request_parts(parts, app).await?;
+        match step_up::require_recent_sign_in(app, caller.actor().basis).await {
+            Ok(sign_in) => Ok(Self { sign_in, caller }),
+            Err(failure) => Err(api::authenticate(failure, &app.config.base_url)),
+        }
     }
 }
 
@@ -158,43 +207,66 @@ impl FromRequestParts<App> for AnyCaller {
     }
 }
 
-/// The one bearer token of a request.
+/// The bearer token of a request, which must have exactly one.
 fn sent<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, ApiError> {
     let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
-    let token = bearer::token_in(headers).and_then(|token| token.ok_or(Refusal::Missing));
-    token.map_err(|refusal| refusals::bearer(refusal, &app.config.base_url))
+    let token = bearer::token_in(headers).and_then(|token| token.ok_or(BearerError::Missing));
+    token.map_err(|refusal| api::bearer(refusal, &app.config.base_url))
+}
+
+/// What the edge has found out about the request.
+fn meta(parts: &Parts) -> Result<&RequestMeta, ApiError> {
+    Ok(parts.extensions.get().ok_or_else(|| anyhow::anyhow!("the request did not pass the edge"))?)
 }
 
 async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
     let token = sent(parts, app)?;
-    let asker = parts.extensions.get::<Asker>().ok_or_else(|| anyhow::anyhow!("the edge was not passed"))?;
-    match authenticate::authenticate(app, token, asker.address).await {
+    match authenticate::authenticate_bearer(app, token, meta(parts)?.address).await {
         Ok(credential) => {
-            if let (Kind::CliToken(_), Some(TokenExpires(cell))) = (credential.kind, parts.extensions.get()) {
+            count(parts, app, credential.user_id)?;
+            if let (CredentialKind::CliToken(_), Some(TokenExpires(cell))) = (credential.kind, parts.extensions.get()) {
                 cell.get_or_init(|| credential.expires_at);
             }
             Ok(credential)
         }
-        Err(Failure::Refused(refusal)) => Err(refusals::bearer(refusal, &app.config.base_url)),
-        Err(Failure::Broken(broken)) => Err(broken.into()),
+        Err(failure) => Err(api::authenticate(failure, &app.config.base_url)),
     }
 }
 
-/// Whoever may refresh an MCP pair, as far as the bearer token says.
+/// Counts the request against its user's limits, once.
+fn count(parts: &Parts, app: &App, user_id: UserId) -> Result<(), Limited> {
+    let Some(Allowances(counted)) = parts.extensions.get().filter(|Allowances(cell)| cell.get().is_none()) else {
+        return Ok(());
+    };
+    let endpoint = parts.extensions.get::<&'static Endpoint>();
+    let usage = match endpoint {
+        Some(row) if row.path == endpoints::SEARCH_PACKS.path() => Usage::Search,
+        Some(row) if row.method == endpoints::Method::Get => Usage::Read,
+        _ => Usage::Write,
+    };
+    let left = app.user_limits.count(&app.config.limits, user_id, usage, app.clock.now())?;
+    counted.get_or_init(|| left);
+    Ok(())
+}
+
+/// The user or session that the bearer token of a request to refresh an MCP token pair names.
 pub struct McpBearer(pub Bearer);
 
 impl FromRequestParts<App> for McpBearer {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match mcp_tokens::bearer(app, sent(parts, app)?).await {
+        match mcp_tokens::authenticate_refresh(app, sent(parts, app)?).await {
             Ok(bearer) => Ok(Self(bearer)),
-            Err(Failure::Refused(refusal)) => Err(refusals::bearer(refusal, &app.config.base_url)),
-            Err(Failure::Broken(broken)) => Err(broken.into()),
+            Err(failure) => Err(api::authenticate(failure, &app.config.base_url)),
         }
     }
 }
 
-/// Where the edge learns when a token for automation ends, to say so in the response.
+/// Set to the expiry of a CLI token, which the edge puts into a response header.
 #[derive(Clone, Default)]
 pub struct TokenExpires(pub Arc<OnceLock<Timestamp>>);
+
+/// Set to what is left of the user's limits, which the edge puts into response headers.
+#[derive(Clone, Default)]
+pub struct Allowances(pub Arc<OnceLock<Vec<Allowance>>>);

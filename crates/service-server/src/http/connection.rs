@@ -1,7 +1,7 @@
-//! One connection: HTTP/1.1, with time limits that a slow or silent peer cannot stretch.
+//! One HTTP/1.1 connection, with timeouts that a slow or silent client cannot extend.
 //!
-//! A request's head must arrive within seconds of its first byte, while a connection between requests may rest longer,
-//! as proxies keep them. HTTP/2 and TLS are the proxy's business.
+//! The head of a request must arrive within seconds of its first byte. Between requests a connection may be idle for
+//! longer, as proxies keep connections open. HTTP/2 and TLS are left to the proxy.
 
 use std::{
     io,
@@ -28,22 +28,26 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::http::head::Head;
+use crate::http::{framing::Framing, head::Head};
 
+/// From accepting a connection to its first byte.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the first byte of a request to the end of its head.
-const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// How long a connection may rest between requests.
-const REST_LIMIT: Duration = Duration::from_secs(60);
-/// How long a peer may take nothing of what it is sent.
-const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// Beyond what the edge allows, so that the edge can answer in words.
-const MAX_BUFFER: usize = 32 * 1024;
-const MAX_HEADERS: usize = 200;
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may be idle between requests.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may read nothing of a response.
+const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the moment at which a response first waits for the client until it is written: 17 kB/s for the largest.
+const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// More than the edge allows, so that the edge can respond with an error message.
+const MAX_BUFFER_BYTES: usize = 32 * 1024;
+const MAX_PARSED_HEADERS: usize = 200;
 
-/// Serves one connection until it ends or the server stops.
+/// Serves one connection until it closes or the server stops.
 pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
     let phase = Arc::new(AtomicU64::new(0));
-    let io = Patient { stream, phase: phase.clone(), seen: 0, head_due: None, head: Head::default(), write_due: None };
+    let io = GuardedStream::new(stream, phase.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         phase.fetch_add(1, Ordering::Relaxed);
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -51,8 +55,8 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher:
         let answer = router.clone().oneshot(request.map(axum::body::Body::new));
         let phase = phase.clone();
         async move {
-            // What changes something is finished even if nobody waits for the answer any more: a peer that hangs up
-            // must not be able to break off a transaction.
+            // A request that changes something runs to its end even if the client disconnects, so that a client cannot
+            // interrupt a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
             phase.fetch_add(1, Ordering::Relaxed);
             match answer {
@@ -64,78 +68,166 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher:
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REST_LIMIT)
-        .max_buf_size(MAX_BUFFER)
-        .max_headers(MAX_HEADERS)
+        .header_read_timeout(KEEP_ALIVE_TIMEOUT)
+        .max_buf_size(MAX_BUFFER_BYTES)
+        .max_headers(MAX_PARSED_HEADERS)
         .serve_connection(TokioIo::new(io), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error = error.to_string(), "Connection ended early");
     }
 }
 
-/// A stream whose reader loses patience with a head that does not end, and sees none that is in doubt.
-struct Patient {
-    stream: TcpStream,
-    /// Grows when a request begins to be worked on, and when it has been: odd in between. What is read then is its
-    /// body, which has a limit of its own.
+/// A TCP stream with a header-read timeout, write timeouts and a request-smuggling filter.
+///
+/// It passes on one request at a time. Bytes that follow a request are held until its response is complete, and then
+/// pass the same filter.
+struct GuardedStream<S> {
+    stream: S,
+    /// Increases when a request starts and when its response is complete. It is odd in between.
     phase: Arc<AtomicU64>,
-    seen: u64,
+    stage: Stage,
+    /// Bytes that were read and are held until the current response is complete.
+    held: Vec<u8>,
+    first_byte_due: Option<Pin<Box<Sleep>>>,
     head_due: Option<Pin<Box<Sleep>>>,
-    head: Head,
-    /// Running while the peer does not take what it is sent.
+    write_timeouts: WriteTimeouts,
+    /// Runs while the client does not read.
     write_due: Option<Pin<Box<Sleep>>>,
+    /// Runs from the first wait for the client until the next request; with the phase in which it started.
+    total_write_due: Option<(u64, Pin<Box<Sleep>>)>,
+}
+
+/// How long a client may take to read a response.
+#[derive(Clone, Copy)]
+struct WriteTimeouts {
+    /// Without reading anything.
+    idle: Duration,
+    /// For the whole response.
+    total: Duration,
+}
+
+/// What the client is expected to send next.
+enum Stage {
+    Head(Head),
+    Body {
+        rest: Framing,
+        /// The phase in which its head ended.
+        since: u64,
+    },
+    /// Nothing, until the request whose head ended in this phase has its response.
+    Answer {
+        since: u64,
+    },
 }
 
 fn due(limit: Duration) -> Pin<Box<Sleep>> {
     Box::pin(sleep_until(Instant::now() + limit))
 }
 
-impl Patient {
-    /// Lets a write that makes no progress fail in the end.
+/// Whether a deadline has passed. If not, the task is woken when it does.
+fn is_over(due: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
+    due.as_mut().is_some_and(|due| due.as_mut().poll(context).is_ready())
+}
+
+impl<S> GuardedStream<S> {
+    fn new(stream: S, phase: Arc<AtomicU64>) -> Self {
+        Self {
+            stream,
+            phase,
+            stage: Stage::Head(Head::default()),
+            held: Vec::new(),
+            first_byte_due: Some(due(FIRST_BYTE_TIMEOUT)),
+            head_due: None,
+            write_timeouts: WriteTimeouts { idle: WRITE_IDLE_TIMEOUT, total: TOTAL_WRITE_TIMEOUT },
+            write_due: None,
+            total_write_due: None,
+        }
+    }
+
+    /// Fails a write that makes no progress, or that takes too long in total.
     fn watch_write<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.write_due = None;
             return written;
         }
-        match self.write_due.get_or_insert_with(|| due(WRITE_LIMIT)).as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+        let phase = self.phase.load(Ordering::Relaxed);
+        let timeouts = self.write_timeouts;
+        self.total_write_due.take_if(|(since, _)| *since != phase);
+        let (_, total) = self.total_write_due.get_or_insert_with(|| (phase, due(timeouts.total)));
+        let is_late = total.as_mut().poll(context).is_ready();
+        self.write_due.get_or_insert_with(|| due(timeouts.idle));
+        if is_over(&mut self.write_due, context) || is_late {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+
+    /// Returns how many of the received bytes may be passed on now. Heads among them have passed the filter.
+    fn pass(&mut self, bytes: &mut [u8], phase: u64) -> usize {
+        let mut at = 0;
+        loop {
+            match &mut self.stage {
+                Stage::Head(head) => {
+                    let Some(length) = head.look(&mut bytes[at..]) else {
+                        // The timeout starts only if a head does not arrive in one piece.
+                        self.head_due.get_or_insert_with(|| due(HEADER_READ_TIMEOUT));
+                        return bytes.len();
+                    };
+                    at += length;
+                    self.head_due = None;
+                    self.stage = Stage::Body { rest: head.framing(), since: phase };
+                }
+                Stage::Body { rest, since } => {
+                    at += rest.take(&bytes[at..]);
+                    if !rest.has_ended() {
+                        return at;
+                    }
+                    self.stage = Stage::Answer { since: *since };
+                }
+                Stage::Answer { .. } => return at,
+            }
         }
     }
 }
 
-impl AsyncRead for Patient {
+impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let phase = self.phase.load(Ordering::Relaxed);
-        if phase != self.seen {
-            self.seen = phase;
-            self.head_due = None;
-            self.head = Head::default();
+        let this = &mut *self;
+        let phase = this.phase.load(Ordering::Relaxed);
+        if matches!(this.stage, Stage::Answer { since } if phase >= since + 2) {
+            this.stage = Stage::Head(Head::default());
         }
-        if let Some(due) = &mut self.head_due
-            && due.as_mut().poll(context).is_ready()
-        {
+        if is_over(&mut this.first_byte_due, context) || is_over(&mut this.head_due, context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let came = &mut buffer.filled_mut()[before..];
-        if phase.is_multiple_of(2) && !came.is_empty() {
-            self.head.look(came);
-            // A head that came whole, as nearly all do, needs no clock.
-            if self.head.is_under_way() {
-                self.head_due.get_or_insert_with(|| due(HEAD_LIMIT));
+        if this.held.is_empty() {
+            let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+            if !matches!(read, Poll::Ready(Ok(()))) || buffer.filled().len() == before {
+                return read;
             }
+            this.first_byte_due = None;
+        } else {
+            let length = this.held.len().min(buffer.remaining());
+            buffer.put_slice(&this.held[..length]);
+            this.held.drain(..length);
         }
-        read
+        let came = &mut buffer.filled_mut()[before..];
+        let passed = this.pass(came, phase);
+        if passed < came.len() {
+            this.held.splice(..0, came[passed..].iter().copied());
+            buffer.set_filled(before + passed);
+        }
+        // Holding all bytes is not the end of the stream. The connection reads again when the response is complete.
+        if passed == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 }
 
-impl AsyncWrite for Patient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watch_write(context, written)
@@ -160,5 +252,41 @@ impl AsyncWrite for Patient {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// Writes to a client that reads a byte now and then; returns the error and how long it took.
+    async fn write_to(timeouts: WriteTimeouts, pause: Duration) -> (io::ErrorKind, Duration) {
+        let (ours, mut peer) = duplex(64);
+        let mut guarded = GuardedStream::new(ours, Arc::default());
+        guarded.write_timeouts = timeouts;
+        let began = Instant::now();
+        let write = guarded.write_all(&[0; 10_000]);
+        let read = async {
+            let mut ticks = tokio::time::interval(pause);
+            loop {
+                ticks.tick().await;
+                peer.read_u8().await?;
+            }
+        };
+        let error: io::Result<()> = tokio::select! { written = write => written, read = read => read };
+        (error.err().map_or(io::ErrorKind::Other, |error| error.kind()), began.elapsed())
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_a_byte_now_and_then_is_given_up_in_the_end_rv_25() {
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
+        let (error, took) = write_to(WriteTimeouts { idle: long, total: short }, Duration::from_millis(20)).await;
+        assert_eq!(error, io::ErrorKind::TimedOut);
+        assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
+        let (error, took) = write_to(WriteTimeouts { idle: short, total: long }, long).await;
+        assert_eq!(error, io::ErrorKind::TimedOut);
+        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 }

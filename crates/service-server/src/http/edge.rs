@@ -1,13 +1,13 @@
-//! What every request passes, in and out.
+//! The edge: what every request passes before and after its handler.
 //!
-//! 1. It gets an id, and the address it really comes from.
-//! 2. Heads that are too large are turned away, the body is awaited, and what is more than this node can work on is
-//!    turned away too.
-//! 3. It runs within a deadline; a panic is an error like any other.
-//! 4. Errors get their one shape, every response its headers.
-//! 5. One line is logged, and one observation made, with the route's template: never a path, a query or a header.
+//! 1. The request gets an id, and the address of its caller.
+//! 2. A head that is too large is rejected, the body is received, and requests beyond the limit of this node are rejected.
+//! 3. The handler runs within a deadline. A panic becomes an error response.
+//! 4. Errors are rendered, and every response gets its headers.
+//! 5. One log line and one metric are recorded with the route's template: never a path, a query or a header.
 
 use std::{
+    fmt::{self, Write as _},
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -25,29 +25,36 @@ use service_api::{
     instant,
     token::{Cli, TokenKind as _},
 };
-use service_rules::network;
+use service_rules::{limits::Allowance, network};
 use tokio::time::{Instant, timeout};
 
 use crate::{
     app::App,
-    flows::Asker,
+    crypto::random,
+    database::restore_fence::Fence,
+    flows::RequestMeta,
     http::{
         body,
-        caller::TokenExpires,
+        caller::{Allowances, TokenExpires},
         cors,
-        error::{ApiError, Trouble},
-        pages,
+        errors::{ApiError, RATE_LIMIT, RATE_LIMIT_POLICY, Trouble},
+        outgoing, pages,
     },
-    mint,
+    locales::{Language, Texts},
+    node_limits::network_places::Holder,
 };
 
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 100;
 const MAX_URI_BYTES: usize = 8 * 1024;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Two years, the value that browsers' preload lists require.
+const STRICT_TRANSPORT_SECURITY_VALUE: HeaderValue = HeaderValue::from_static("max-age=63072000; includeSubDomains");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const TOKEN_EXPIRES: HeaderName = HeaderName::from_static("service-token-expires");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// Wraps the router: request id, limits, response headers, log and metrics.
 pub async fn edge(
     State(app): State<App>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -55,24 +62,34 @@ pub async fn edge(
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let method = name_of(request.method());
-    let route = template(&request);
-    let id: Arc<str> =
-        given_id(&app, peer, request.headers()).unwrap_or_else(|| mint::request_id(app.clock.now()).to_string()).into();
+    let method = method_name(request.method());
+    let route = route_template(&request);
+    let id: Arc<str> = proxy_request_id(&app, peer, request.headers())
+        .unwrap_or_else(|| random::request_id(app.clock.now()).to_string())
+        .into();
     let address = caller_address(&app, peer, request.headers());
-    request.extensions_mut().insert(Asker { address, request_id: id.clone() });
+    let device = pages::visitor::device(request.headers());
+    let language = Language::accepted(request.headers());
+    let meta = RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device).with_language(language);
+    request.extensions_mut().insert(meta);
 
-    let expires = watch_token(&mut request);
+    let expires = watch_cli_token(&mut request);
+    let allowances = Allowances::default();
+    request.extensions_mut().insert(allowances.clone());
     let response = match check_head(&request) {
         Err(trouble) => ApiError::from(trouble).into(),
-        Ok(()) => run(&app, request, next).await,
+        Ok(()) => run(&app, holder(&app, address), request, next).await,
     };
-    let mut response = finish(response, &id, is_page(route));
+    let mut response = finish(response, &id, is_page(route).then(|| app.locales.of(language)));
+    if app.config.base_url.starts_with("https://") {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT_SECURITY_VALUE);
+    }
     if let Some(at) = expires.as_ref().and_then(|expires| expires.0.get())
         && let Ok(value) = HeaderValue::from_str(&instant::to_text(*at))
     {
         response.headers_mut().insert(TOKEN_EXPIRES, value);
     }
+    add_rate_limit_headers(&mut response, &allowances);
 
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
@@ -81,16 +98,20 @@ pub async fn edge(
     response
 }
 
-async fn run(app: &App, request: Request, next: Next) -> Response {
-    // A body that drips in takes none of the room that others need.
-    let request = match body::arrive(app, request).await {
+/// Receives the body, takes a request slot, and runs the handler within the deadline.
+async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
+    if app.fence() != Fence::Open {
+        return ApiError::from(Trouble::Fenced).into();
+    }
+    // A body that arrives slowly takes no request slot.
+    let request = match body::receive(app, holder, request).await {
         Ok(request) => request,
         Err(refused) => return refused.into(),
     };
     let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(Trouble::Full).into() };
-    let reader = cors::reader(app, request.headers(), request.uri().path()).await;
+    let reader = cors::allowed_origin(app, request.headers(), request.uri().path()).await;
     if let Some(answer) = reader.as_ref().and_then(|_| cors::preflight(&request)) {
-        return cors::allow(answer, reader);
+        return cors::add_headers(answer, reader);
     }
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
     let response = match timeout(app.config.http.deadline, work).await {
@@ -98,11 +119,34 @@ async fn run(app: &App, request: Request, next: Next) -> Response {
         Ok(Err(_panic)) => ApiError::from(Trouble::Defect).into(),
         Err(_) => ApiError::from(Trouble::TooSlow).into(),
     };
-    cors::allow(response, reader)
+    cors::add_headers(outgoing::take_places(app, holder, response).await, reader)
 }
 
-/// A token for automation is to be told when it ends, with every answer.
-fn watch_token(request: &mut Request) -> Option<TokenExpires> {
+/// Adds the rate-limit headers, unless the response has them already.
+fn add_rate_limit_headers(response: &mut Response, Allowances(cell): &Allowances) {
+    let Some(left) = cell.get().filter(|_| !response.headers().contains_key(RATE_LIMIT)) else { return };
+    let Ok((policy, rate)) = rate_limit_values(left) else { return };
+    for (name, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, rate)] {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+}
+
+/// Returns the values of `RateLimit-Policy` and `RateLimit`.
+fn rate_limit_values(allowances: &[Allowance]) -> Result<(String, String), fmt::Error> {
+    let (mut policy, mut rate) = (String::with_capacity(64), String::with_capacity(64));
+    for (place, left) in allowances.iter().enumerate() {
+        let Allowance { policy: name, quota, window_seconds, remaining, reset } = left;
+        let comma = if place == 0 { "" } else { ", " };
+        write!(policy, "{comma}\"{name}\";q={quota};w={window_seconds}")?;
+        write!(rate, "{comma}\"{name}\";r={remaining};t={reset}")?;
+    }
+    Ok((policy, rate))
+}
+
+/// Prepares the header that tells the holder of a CLI token when it expires.
+fn watch_cli_token(request: &mut Request) -> Option<TokenExpires> {
     let sent = request.headers().get(header::AUTHORIZATION)?.as_bytes();
     memchr::memmem::find(sent, Cli::PREFIX.as_bytes())?;
     let expires = TokenExpires::default();
@@ -110,14 +154,17 @@ fn watch_token(request: &mut Request) -> Option<TokenExpires> {
     Some(expires)
 }
 
-/// Renders an error, and gives the response what all responses have.
-fn finish(mut response: Response, id: &str, is_page: bool) -> Response {
+/// Renders an error, as a page in a language or as JSON, and adds the headers that all responses have.
+fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         if let Some(cause) = error.cause() {
             tracing::error!(cause, request.id = id, "Request failed");
         }
         let allowed = std::mem::take(response.headers_mut());
-        response = if is_page { pages::problem::show(&error, id) } else { error.render(id) };
+        response = match page {
+            Some(texts) => pages::problem::show(texts, &error, id),
+            None => error.render(id),
+        };
         response.headers_mut().extend(allowed);
     }
     let headers = response.headers_mut();
@@ -125,6 +172,8 @@ fn finish(mut response: Response, id: &str, is_page: bool) -> Response {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Other origins cannot embed our responses. This does not affect CORS.
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
@@ -132,6 +181,7 @@ fn finish(mut response: Response, id: &str, is_page: bool) -> Response {
     response
 }
 
+/// Rejects heads that are too large.
 fn check_head(request: &Request) -> Result<(), Trouble> {
     let headers = request.headers();
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -145,17 +195,42 @@ fn check_head(request: &Request) -> Result<(), Trouble> {
     }
 }
 
+/// Returns the address of the caller: the peer, or the address that a trusted proxy forwards.
 fn caller_address(app: &App, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
     let trusted = &app.config.http.trusted_proxies;
-    if trusted.is_empty() {
-        return peer.ip().to_canonical();
+    let peer_address = peer.ip().to_canonical();
+    if !trusted.iter().any(|network| network.contains(&peer_address)) {
+        warn_of_forwarding_peer(app, peer_address, headers);
+        return peer_address;
     }
     let values = headers.get_all(FORWARDED_FOR).iter().map(|value| value.to_str().unwrap_or("unreadable"));
     network::caller(peer.ip(), &values.collect::<Vec<_>>().join(","), trusted)
 }
 
-/// A trusted proxy may name the request itself, in harmless characters.
-fn given_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> {
+/// Returns the holder of the request's places: the caller, or the proxy if it forwards no address.
+fn holder(app: &App, address: IpAddr) -> Holder {
+    let is_proxy = app.config.http.trusted_proxies.iter().any(|network| network.contains(&address));
+    if is_proxy { Holder::TrustedProxy } else { Holder::Caller(address) }
+}
+
+/// Warns that a private peer forwards addresses. It is probably the operator's own proxy. Unless it is trusted, all of
+/// its callers count as one.
+fn warn_of_forwarding_peer(app: &App, peer: IpAddr, headers: &HeaderMap) {
+    if !headers.contains_key(FORWARDED_FOR) || network::is_public(peer) {
+        return;
+    }
+    app.metrics.forwarding_peers_ignored.inc();
+    if app.alarms.warns_of_forwarding_peer() {
+        tracing::warn!(
+            %peer,
+            "A peer in a private network forwards addresses, which are ignored: if it is your proxy, add it to \
+             http.trusted_proxies, or limits count all of its callers as one"
+        );
+    }
+}
+
+/// Returns the request id that a trusted proxy set, if its characters are harmless.
+fn proxy_request_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> {
     let given = headers.get(REQUEST_ID)?.to_str().ok()?;
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let usable = (8..=64).contains(&given.len()) && given.bytes().all(harmless);
@@ -163,8 +238,8 @@ fn given_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> 
     (usable && trusted).then(|| given.to_owned())
 }
 
-/// A method that HTTP does not know is the caller's own word, which does not belong into the log.
-fn name_of(method: &Method) -> &'static str {
+/// Returns the name of a method for the log. An unknown method is the caller's own text, and is not logged.
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -177,13 +252,13 @@ fn name_of(method: &Method) -> &'static str {
     }
 }
 
-/// Whether people look at what is there.
+/// Whether the route is a page.
 fn is_page(route: &str) -> bool {
     endpoints::ALL.iter().any(|endpoint| endpoint.path == route && endpoint.access == Access::Browser)
 }
 
-/// The template of the route, from the contract's table: whatever else was asked for has none.
-fn template(request: &Request) -> &'static str {
+/// Returns the template of the matched route. Other requests have none.
+fn route_template(request: &Request) -> &'static str {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let known = endpoints::ALL.iter().find(|endpoint| Some(endpoint.path) == matched);
     known.map_or("unmatched", |endpoint| endpoint.path)

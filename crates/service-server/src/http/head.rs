@@ -1,17 +1,19 @@
-//! The heads of requests, looked at before the HTTP library reads them.
+//! A filter for request heads, applied before the HTTP library parses them.
 //!
-//! The library reads some heads that a proxy in front could read differently: lines that end in a bare LF, a length
-//! beside an encoding, an address with a fragment. That is how one request is made two, or a rule for one path is passed
-//! by another (RFC 9112 section 11.2). Where a head is in doubt, the line's end becomes a NUL, to which the library
-//! answers 400 and closes.
+//! The library accepts some heads that a proxy in front could interpret differently: lines that end in a bare LF, a
+//! `Content-Length` beside a `Transfer-Encoding`, a request target with a fragment. That allows request smuggling (RFC
+//! 9112 section 11.2). In an ambiguous head the end of the line is replaced by NUL. The library then responds with 400
+//! and closes.
 
-/// One head as it arrives. Whoever is read next gets a new one.
+use crate::http::framing::Framing;
+
+/// The parser state of one head.
 #[derive(Default)]
 pub(super) struct Head {
-    /// The beginning of a line whose end has not come yet; the library gives up on a head long before this grows large.
+    /// The beginning of an incomplete line. The library rejects a head long before this grows large.
     line: Vec<u8>,
     place: Place,
-    framed: bool,
+    framing: Option<Framing>,
     addressed: bool,
 }
 
@@ -24,19 +26,16 @@ enum Place {
 }
 
 impl Head {
-    /// Looks at what was read; what comes behind the head in the same piece is left alone.
-    pub(super) fn look(&mut self, bytes: &mut [u8]) {
-        // A head that has ended is worked on before anything more is read: this is no part of it.
-        if self.place == Place::Behind {
-            bytes.first_mut().into_iter().for_each(|first| *first = 0);
-        }
+    /// Checks the bytes of a head; returns its length if its end was reached.
+    pub(super) fn look(&mut self, bytes: &mut [u8]) -> Option<usize> {
         let mut begin = 0;
         while self.place != Place::Behind {
             let Some(length) = memchr::memchr(b'\n', &bytes[begin..]) else {
-                return self.line.extend_from_slice(&bytes[begin..]);
+                self.line.extend_from_slice(&bytes[begin..]);
+                return None;
             };
             let end = begin + length;
-            // Nearly always a line arrives whole, and nothing has to be put together.
+            // Most lines arrive complete, so nothing has to be copied.
             let plain = if self.line.is_empty() {
                 bytes[begin..end].strip_suffix(b"\r").is_some_and(|line| self.is_plain(line))
             } else {
@@ -49,16 +48,17 @@ impl Head {
             }
             begin = end + 1;
         }
+        Some(begin)
     }
 
-    /// Whether it has begun and has not ended.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.place != Place::Behind
+    /// Returns the framing of the body after this head.
+    pub(super) fn framing(&mut self) -> Framing {
+        self.framing.take().unwrap_or(Framing::Length(0))
     }
 
     fn is_plain(&mut self, line: &[u8]) -> bool {
         match self.place {
-            // Empty lines in front of a request are allowed (RFC 9112 section 2.2).
+            // Empty lines before a request are allowed (RFC 9112 section 2.2).
             Place::RequestLine if line.is_empty() => true,
             Place::RequestLine => {
                 self.place = Place::Headers;
@@ -73,19 +73,22 @@ impl Head {
         }
     }
 
-    /// At most one header says where the body ends, and at most one whom the request is for.
+    /// Checks one header line. At most one header may set the framing, and at most one the host.
     fn is_plain_header(&mut self, line: &[u8]) -> bool {
         let end = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
         let (name, value) = line.split_at(end);
         if name.eq_ignore_ascii_case(b"host") {
             return !std::mem::replace(&mut self.addressed, true);
         }
-        let encoding = name.eq_ignore_ascii_case(b"transfer-encoding");
-        if !encoding && !name.eq_ignore_ascii_case(b"content-length") {
-            return true;
-        }
         let value = value.strip_prefix(b":").unwrap_or(value).trim_ascii();
-        let known = !encoding || value.eq_ignore_ascii_case(b"chunked");
-        !std::mem::replace(&mut self.framed, true) && known
+        let framing = if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            value.eq_ignore_ascii_case(b"chunked").then(Framing::chunked)
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            Framing::length(value)
+        } else {
+            return true;
+        };
+        let known = framing.is_some();
+        known && std::mem::replace(&mut self.framing, framing).is_none()
     }
 }

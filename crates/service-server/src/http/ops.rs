@@ -1,8 +1,8 @@
-//! The internal listener: `/healthz`, `/readyz` and `/metrics`. It says nothing about users, and needs no token.
+//! The internal listener: `/healthz`, `/readyz` and `/metrics`. It exposes nothing about users, and needs no token.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 
-use crate::{app::App, flows::readiness};
+use crate::{app::App, database::Database, flows::operations::readiness};
 
 pub fn router(app: &App) -> Router {
     Router::new()
@@ -12,7 +12,7 @@ pub fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Whether this node should get requests: it has keys to sign with, knows what was ended, and its database answers.
+/// Whether this node should get requests: it can sign, it knows the current revocations, and its database responds.
 async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
     match readiness::check(&app).await {
         Ok(()) => (StatusCode::OK, "ready\n"),
@@ -22,13 +22,13 @@ async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
 
 async fn metrics(State(app): State<App>) -> String {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    let (connections, free) = app.database.usage();
-    app.metrics.database_connections.set(count(connections));
-    app.metrics.database_connections_free.set(count(free));
-    let (endings, age) = app.revocations.state();
-    app.metrics.revocations.set(count(endings));
-    app.metrics.revocations_age.set(age);
+    let pools = [&app.database, &app.content_database, &app.background_database].map(Database::usage);
+    app.metrics.database_connections.set(count(pools.iter().map(|pool| pool.connections).sum()));
+    app.metrics.database_connections_free.set(count(pools.iter().map(|pool| pool.idle).sum()));
+    app.metrics.revocations.set(count(app.revocations.count()));
+    app.metrics.revocations_age.set(app.revocations.read_age());
+    app.metrics.heartbeat_age.set(app.revocations.heartbeat_age());
     app.metrics.room.set(count(app.in_flight.available_permits()));
-    app.metrics.bodies_room.set(count(app.arriving.available_permits()));
+    app.metrics.bodies_room.set(count(app.arriving.free()));
     app.metrics.render()
 }

@@ -1,16 +1,24 @@
-//! Which page of a list is asked for.
+//! The page of a list that a query asks for.
 
 use service_api::page::{DEFAULT_LIMIT, MAX_LIMIT};
 
-use crate::http::{
-    error::{ApiError, Unreadable},
-    query::Query,
+use crate::{
+    http::{
+        errors::{ApiError, Unreadable},
+        query::Query,
+    },
+    pagination::PageRequest,
 };
+
+/// Reads `limit` and `cursor`.
+pub fn page(query: &Query) -> Result<PageRequest<'_>, ApiError> {
+    Ok(PageRequest { limit: limit(query)?, cursor: query.get("cursor") })
+}
 
 pub fn limit(query: &Query) -> Result<u16, ApiError> {
     let Some(text) = query.get("limit") else { return Ok(DEFAULT_LIMIT) };
-    // Digits only: `+5` and `05` are other spellings of what has one already.
+    // Digits only: `+5` and `05` are other spellings of 5.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let limit = text.parse().ok().filter(|limit| plain && (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or_else(|| Unreadable::Query(format!("limit is not a number from 1 to {MAX_LIMIT}.")).into())
+    limit.ok_or_else(|| Unreadable::Query(format!("limit must be a number from 1 to {MAX_LIMIT}.")).into())
 }

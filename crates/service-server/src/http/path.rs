@@ -1,4 +1,4 @@
-//! The id in a path.
+//! Ids in a path.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use axum::{
     http::request::Parts,
 };
 
-/// The one segment of the path that varies. What cannot be read is empty, and names nothing.
+/// The variable segment of a path. One that cannot be decoded is empty, and identifies nothing.
 pub struct PathId(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
@@ -19,7 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// The two segments of the path that vary.
+/// The two variable segments of a path.
 pub struct PathIds(pub String, pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathIds {

@@ -1,12 +1,12 @@
-//! Query strings, read strictly: known names only, each at most once, and only one way to decode them.
+//! Query strings, parsed strictly: known names only, each at most once, with one way of decoding.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use percent_encoding::percent_decode_str;
 use service_api::endpoints::Endpoint;
 
-use crate::http::error::{ApiError, Unreadable};
+use crate::http::errors::{ApiError, Unreadable};
 
-const MAX_PAIRS: usize = 100;
+const MAX_PARAMETERS: usize = 100;
 
 /// The parameters of a request, all of them known to its endpoint.
 pub struct Query(Vec<(String, String)>);
@@ -17,7 +17,7 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads the query of a request by what its endpoint's row in the table says.
+    /// Parses the query of a request. The endpoint's row in the table decides which parameters are known.
     pub fn read(parts: &Parts) -> Result<Self, ApiError> {
         let known = parts.extensions.get::<&'static Endpoint>().map_or(&[][..], |endpoint| endpoint.query);
         let pairs = pairs(parts.uri.query().unwrap_or_default())
@@ -34,7 +34,19 @@ impl Query {
     }
 }
 
-/// Names what is known rather than what was sent, which may be a secret in the wrong place.
+/// Returns the workspace that the body or the query names; 400 if both name different ones.
+pub fn one_workspace(body: Option<String>, query: &Query) -> Result<Option<String>, ApiError> {
+    match (body, query.get("workspaceId")) {
+        (Some(body), Some(query)) if body != query => {
+            let text = "workspaceId differs between body and query. Send it once.";
+            Err(Unreadable::Query(text.into()).into())
+        }
+        (_, Some("")) => Err(Unreadable::Query("workspaceId is empty. Leave it out for the default.".into()).into()),
+        (body, query) => Ok(body.or_else(|| query.map(str::to_owned))),
+    }
+}
+
+/// Describes an unknown parameter. It lists the known ones, because the one that was sent may be a misplaced secret.
 fn unknown(known: &[&str]) -> String {
     match known {
         [] => "This address takes no query; send parameters in the body.".into(),
@@ -50,11 +62,11 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// Takes `application/x-www-form-urlencoded` apart; `None` for escapes that are broken or not UTF-8, NUL, and too many.
+/// Parses `application/x-www-form-urlencoded`; `None`: malformed escapes, invalid UTF-8, NUL, or too many pairs.
 #[must_use]
 pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pieces: Vec<_> = text.split('&').filter(|piece| !piece.is_empty()).collect();
-    if pieces.len() > MAX_PAIRS {
+    if pieces.len() > MAX_PARAMETERS {
         return None;
     }
     pieces
@@ -66,7 +78,7 @@ pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// Undoes the encoding of one part of a form; `None` for escapes that are broken or not UTF-8, and for NUL.
+/// Decodes one part of a form; `None`: malformed escapes, invalid UTF-8, or NUL.
 #[must_use]
 pub fn decode(text: &str) -> Option<String> {
     let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());

@@ -1,16 +1,23 @@
-//! Which handler answers which endpoint. A route is made from its row in the contract's table, and in no other way.
+//! Maps endpoints to handlers. Every route is built from its row in the endpoint table.
 
 use axum::{
     Extension, Router,
+    extract::{self, State},
     handler::Handler,
+    http::StatusCode,
     middleware,
     routing::{MethodFilter, MethodRouter, on},
 };
-use service_api::endpoints::{self, Endpoint, Method};
+use service_api::endpoints::{self, Endpoint, Method, Operation};
 
 use crate::{
     app::App,
-    http::{caller, edge, error, oauth, pages, v1},
+    http::{
+        caller::{Cases, OfKind, Packs, Playbooks, Projects, Records},
+        edge, errors, oauth,
+        operation::OperationHandler,
+        pages, v1,
+    },
 };
 
 pub fn router(app: &App) -> Router {
@@ -24,10 +31,13 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::WHOAMI, v1::whoami::show))
         .merge(contents())
         .merge(workspaces())
+        .merge(invitations())
         .merge(at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list))
         .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
-        .merge(at(&endpoints::END_SESSION, v1::sessions::end))
-        .merge(at(&endpoints::END_OTHER_SESSIONS, v1::sessions::end_others))
+        .merge(at(&endpoints::REVOKE_SESSION, v1::sessions::end))
+        .merge(at(&endpoints::REVOKE_OTHER_SESSIONS, v1::sessions::end_others))
+        .merge(at(&endpoints::LIST_CONSENTS, v1::consents::list))
+        .merge(at(&endpoints::WITHDRAW_CONSENT, v1::consents::withdraw))
         .merge(at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create))
         .merge(at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list))
         .merge(at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke))
@@ -41,9 +51,10 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::API_METADATA, oauth::metadata::api))
         .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
         .merge(pages())
+        .merge(workspace_pages())
         .merge(manual(&app.config.base_url))
-        .fallback(error::not_found)
-        .method_not_allowed_fallback(error::method_not_allowed)
+        .fallback(errors::not_found)
+        .method_not_allowed_fallback(errors::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
 }
@@ -51,9 +62,9 @@ pub fn router(app: &App) -> Router {
 fn manual(base_url: &str) -> Router<App> {
     use pages::manual::{Manual, openapi, show, stylesheet};
     Router::new()
-        .merge(at(&endpoints::OPENAPI, openapi))
-        .merge(at(&endpoints::MANUAL, show))
-        .merge(at(&endpoints::MANUAL_STYLESHEET, stylesheet))
+        .merge(page(&endpoints::OPENAPI.row.endpoint, openapi))
+        .merge(page(&endpoints::MANUAL, show))
+        .merge(page(&endpoints::MANUAL_STYLESHEET, stylesheet))
         .layer(Extension(Manual::of(base_url)))
 }
 
@@ -73,63 +84,107 @@ fn workspaces() -> Router<App> {
         .merge(at(&endpoints::REVOKE_INVITATION, handlers::revoke_invitation))
 }
 
-fn contents() -> Router<App> {
-    use caller::{Cases, Packs, Playbooks, Projects, Records};
-    use v1::contents::{create, delete, list, read, search, update};
+fn invitations() -> Router<App> {
+    use v1::invitations as handlers;
     Router::new()
-        .merge(at(&endpoints::SEARCH_PACKS, search))
-        .merge(at(&endpoints::LIST_PROJECTS, list::<Projects>))
-        .merge(at(&endpoints::CREATE_PROJECT, create::<Projects>))
-        .merge(at(&endpoints::READ_PROJECT, read::<Projects>))
-        .merge(at(&endpoints::UPDATE_PROJECT, update::<Projects>))
-        .merge(at(&endpoints::DELETE_PROJECT, delete::<Projects>))
-        .merge(at(&endpoints::LIST_PACKS, list::<Packs>))
-        .merge(at(&endpoints::CREATE_PACK, create::<Packs>))
-        .merge(at(&endpoints::READ_PACK, read::<Packs>))
-        .merge(at(&endpoints::UPDATE_PACK, update::<Packs>))
-        .merge(at(&endpoints::DELETE_PACK, delete::<Packs>))
-        .merge(at(&endpoints::LIST_PLAYBOOKS, list::<Playbooks>))
-        .merge(at(&endpoints::CREATE_PLAYBOOK, create::<Playbooks>))
-        .merge(at(&endpoints::READ_PLAYBOOK, read::<Playbooks>))
-        .merge(at(&endpoints::UPDATE_PLAYBOOK, update::<Playbooks>))
-        .merge(at(&endpoints::DELETE_PLAYBOOK, delete::<Playbooks>))
-        .merge(at(&endpoints::LIST_CASES, list::<Cases>))
-        .merge(at(&endpoints::CREATE_CASE, create::<Cases>))
-        .merge(at(&endpoints::READ_CASE, read::<Cases>))
-        .merge(at(&endpoints::UPDATE_CASE, update::<Cases>))
-        .merge(at(&endpoints::DELETE_CASE, delete::<Cases>))
-        .merge(at(&endpoints::LIST_RECORDS, list::<Records>))
-        .merge(at(&endpoints::CREATE_RECORD, create::<Records>))
-        .merge(at(&endpoints::READ_RECORD, read::<Records>))
-        .merge(at(&endpoints::UPDATE_RECORD, update::<Records>))
-        .merge(at(&endpoints::DELETE_RECORD, delete::<Records>))
+        .merge(at(&endpoints::LIST_RECEIVED_INVITATIONS, handlers::list))
+        .merge(at(&endpoints::ACCEPT_INVITATION, handlers::accept))
+        .merge(at(&endpoints::DECLINE_INVITATION, handlers::decline))
+        .merge(at(&endpoints::BLOCK_INVITATION, handlers::block))
+        .merge(at(&endpoints::LIST_BLOCKED_WORKSPACES, handlers::list_blocked))
+        .merge(at(&endpoints::UNBLOCK_WORKSPACE, handlers::unblock))
+}
+
+fn contents() -> Router<App> {
+    Router::new()
+        .merge(at(&endpoints::SEARCH_PACKS, v1::contents::search))
+        .merge(contents_of::<Projects>())
+        .merge(contents_of::<Packs>())
+        .merge(contents_of::<Playbooks>())
+        .merge(contents_of::<Cases>())
+        .merge(contents_of::<Records>())
+}
+
+fn contents_of<K: OfKind>() -> Router<App> {
+    use v1::contents as handlers;
+    let operations = endpoints::contents(K::KIND);
+    Router::new()
+        .merge(at(&operations.list, handlers::list::<K>))
+        .merge(at(&operations.create, handlers::create::<K>))
+        .merge(at(&operations.read, handlers::read::<K>))
+        .merge(at(&operations.update, handlers::update::<K>))
+        .merge(at(&operations.delete, handlers::delete::<K>))
+        .merge(at(&operations.list_deleted, handlers::list_deleted::<K>))
+        .merge(at(&operations.restore, handlers::restore::<K>))
 }
 
 fn pages() -> Router<App> {
-    use pages::{account, authorize, consent, sign_in};
+    use pages::{authorize, consent, sign_in};
     Router::new()
-        .merge(at(&endpoints::AUTHORIZE, authorize::by_query))
-        .merge(at(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
-        .merge(at(&endpoints::HOME, sign_in::home))
-        .merge(at(&endpoints::STYLESHEET, pages::stylesheet))
-        .merge(at(&endpoints::SIGN_IN, sign_in::begin))
-        .merge(at(&endpoints::SHOW_SIGN_IN, sign_in::show))
-        .merge(at(&endpoints::SEND_CODE, sign_in::send))
-        .merge(at(&endpoints::SHOW_CODE, sign_in::show_code))
-        .merge(at(&endpoints::ENTER_CODE, sign_in::enter))
-        .merge(at(&endpoints::RESEND_CODE, sign_in::resend))
-        .merge(at(&endpoints::SHOW_CONSENT, consent::show))
-        .merge(at(&endpoints::DECIDE, consent::decide))
-        .merge(at(&endpoints::SWITCH_ACCOUNT, consent::switch))
-        .merge(at(&endpoints::ACCOUNT, account::show))
-        .merge(at(&endpoints::ACCOUNT_END_SESSION, account::end_session))
-        .merge(at(&endpoints::ACCOUNT_CREATE_TOKEN, account::create_token))
-        .merge(at(&endpoints::ACCOUNT_REVOKE_TOKEN, account::revoke_token))
-        .merge(at(&endpoints::SIGN_OUT, account::sign_out))
+        .merge(page(&endpoints::AUTHORIZE, authorize::by_query))
+        .merge(page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
+        .merge(page(&endpoints::HOME, sign_in::home))
+        .merge(page(&endpoints::STYLESHEET, pages::stylesheet))
+        .merge(page(&endpoints::SIGN_IN, sign_in::begin))
+        .merge(page(&endpoints::SHOW_SIGN_IN, sign_in::show))
+        .merge(page(&endpoints::SEND_CODE, sign_in::send))
+        .merge(page(&endpoints::SHOW_CODE, sign_in::show_code))
+        .merge(page(&endpoints::ENTER_CODE, sign_in::enter))
+        .merge(page(&endpoints::RESEND_CODE, sign_in::resend))
+        .merge(page(&endpoints::SHOW_CONSENT, consent::show))
+        .merge(page(&endpoints::DECIDE, consent::decide))
+        .merge(page(&endpoints::SWITCH_ACCOUNT, consent::switch))
+        .merge(account())
 }
 
-/// The handler learns its row too, so that what the row says of queries and bodies is what is enforced.
-fn at<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) -> Router<App> {
+fn account() -> Router<App> {
+    use pages::account::{activity, apps, overview, sessions, sign_out, tokens, workspaces};
+    Router::new()
+        .merge(page(&endpoints::ACCOUNT, overview::show))
+        .merge(page(&endpoints::ACCOUNT_SESSIONS, sessions::show))
+        .merge(page(&endpoints::ACCOUNT_END_SESSION, sessions::end))
+        .merge(page(&endpoints::ACCOUNT_END_ALL_SESSIONS, sessions::end_all))
+        .merge(page(&endpoints::ACCOUNT_APPS, apps::show))
+        .merge(page(&endpoints::ACCOUNT_REMOVE_APP, apps::withdraw))
+        .merge(page(&endpoints::ACCOUNT_TOKENS, tokens::show))
+        .merge(page(&endpoints::ACCOUNT_CREATE_TOKEN, tokens::create))
+        .merge(page(&endpoints::ACCOUNT_REVOKE_TOKEN, tokens::revoke))
+        .merge(page(&endpoints::ACCOUNT_WORKSPACES, workspaces::show))
+        .merge(page(&endpoints::ACCOUNT_ACTIVITY, activity::show))
+        .merge(page(&endpoints::ACCOUNT_REVOKE_SUSPECTED_TOKENS, tokens::revoke_suspected))
+        .merge(page(&endpoints::SIGN_OUT, sign_out))
+}
+
+fn workspace_pages() -> Router<App> {
+    use pages::{account::workspaces, invitations, workspace};
+    Router::new()
+        .merge(page(&endpoints::WORKSPACES_PAGE, workspaces::show))
+        .merge(page(&endpoints::WORKSPACES_CREATE, workspaces::create))
+        .merge(page(&endpoints::WORKSPACE_PAGE, workspace::show))
+        .merge(page(&endpoints::WORKSPACE_CHANGE_ROLE, workspace::change_role))
+        .merge(page(&endpoints::WORKSPACE_REMOVE_MEMBER, workspace::remove_member))
+        .merge(page(&endpoints::WORKSPACE_INVITE, workspace::invite))
+        .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, workspace::revoke_invitation))
+        .merge(page(&endpoints::WORKSPACE_LEAVE, workspace::leave))
+        .merge(page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock))
+        .merge(page(&endpoints::INVITATION_ACCEPT, invitations::accept))
+        .merge(page(&endpoints::INVITATION_DECLINE, invitations::decline))
+        .merge(page(&endpoints::INVITATION_BLOCK, invitations::block))
+}
+
+/// Routes an operation to a handler, which must have the operation's types.
+fn at<Arguments: 'static, Request: 'static, Response: 'static>(
+    operation: &'static Operation<Request, Response>,
+    handler: impl OperationHandler<Arguments, Request, Response>,
+) -> Router<App> {
+    let status = StatusCode::from_u16(operation.row.status).unwrap_or_default();
+    let answer = move |State(app): State<App>, request: extract::Request| handler.handle(request, app, status);
+    page(&operation.row.endpoint, answer)
+}
+
+/// Routes an endpoint to a handler. The handler finds the row in the request, so that the rules for queries and bodies are
+/// enforced as the row says.
+fn page<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) -> Router<App> {
     let filter = match endpoint.method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,

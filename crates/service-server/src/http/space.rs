@@ -6,26 +6,33 @@ use service_rules::space::{Requested, Right};
 use crate::{
     app::App,
     flows::{
-        Asker,
-        enter_space::{self, Entered},
+        Actor,
+        workspaces::enter_space::{self, Entered},
     },
     http::{
         caller::{Caller, Needs},
-        error::{ApiError, Unreadable},
+        errors::{ApiError, Unreadable},
         query::Query,
     },
 };
 
-/// Holds the caller too: there is no way to have the space without having checked the token.
+/// The space of a request, which its caller has entered. It holds the caller too: without a checked token there is none.
 pub struct Space<S> {
     pub caller: Caller<S>,
-    pub asker: Asker,
     pub entered: Entered,
     pub query: Query,
 }
 
 /// A space that is the caller's own: personal space, or a workspace of which the caller is an owner.
 pub struct OwnSpace<S>(pub Space<S>);
+
+impl<S> Space<S> {
+    /// The user of the token, as flows take it.
+    #[must_use]
+    pub fn actor(&self) -> Actor<'_> {
+        self.caller.actor()
+    }
+}
 
 impl<S: Needs + Send> FromRequestParts<App> for Space<S> {
     type Rejection = ApiError;
@@ -47,10 +54,8 @@ async fn enter<S: Needs + Send>(parts: &mut Parts, app: &App, right: Right) -> R
     let caller = Caller::<S>::from_request_parts(parts, app).await?;
     let query = Query::read(parts)?;
     let requested = Requested::parse(query.get("workspaceId")).ok_or_else(|| {
-        Unreadable::Query("workspaceId is neither a workspace's id nor personal; leave it out for the default.".into())
+        Unreadable::Query("workspaceId must be a workspace ID or `personal`. Leave it out for the default.".into())
     })?;
-    let credential = caller.credential();
-    let entered = enter_space::enter_space(app, credential.user_id, credential.reach, requested, right).await?;
-    let asker = parts.extensions.get::<Asker>().ok_or_else(|| anyhow::anyhow!("the edge was not passed"))?.clone();
-    Ok(Space { caller, asker, entered, query })
+    let entered = enter_space::enter_space(app, &caller.actor(), requested, right).await?;
+    Ok(Space { caller, entered, query })
 }

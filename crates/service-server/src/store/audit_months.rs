@@ -1,22 +1,22 @@
-//! The months that `audit_events` is kept by: beginning them ahead of time, and dropping those that are too old.
+//! The monthly partitions of `audit_events`: creating them in advance, and dropping the old ones.
 
 use jiff::civil::Date;
 
 use crate::database::{Connection, Error};
 
-/// Begins a month, unless it was begun.
-pub async fn begin(db: &Connection, month: Date) -> Result<bool, Error> {
+/// Creates the partition of a month; `false`: it exists already.
+pub async fn create_month(db: &Connection, month: Date) -> Result<bool, Error> {
     let row = db.query_opt(r"select audit_month_begin($1) as begun", &[&month]).await?;
     Ok(row.ok_or_else(|| super::impossible("audit_events", "at"))?.try_get("begun")?)
 }
 
-/// Drops a month and everything that happened in it.
-pub async fn end(db: &Connection, month: Date) -> Result<bool, Error> {
+/// Drops the partition of a month with all its events.
+pub async fn drop_month(db: &Connection, month: Date) -> Result<bool, Error> {
     let row = db.query_opt(r"select audit_month_end($1) as ended", &[&month]).await?;
     Ok(row.ok_or_else(|| super::impossible("audit_events", "at"))?.try_get("ended")?)
 }
 
-/// The months there are, oldest first.
+/// Returns the months that have a partition, oldest first.
 pub async fn list(db: &Connection) -> Result<Vec<Date>, Error> {
     let rows = db
         .query(
@@ -30,7 +30,7 @@ pub async fn list(db: &Connection) -> Result<Vec<Date>, Error> {
     rows.iter().map(|row| Ok(row.try_get("month")?)).collect()
 }
 
-/// Months that events are of and that were not begun; a few at a time.
+/// Returns a few months that have events but no partition.
 pub async fn list_missing(db: &Connection) -> Result<Vec<Date>, Error> {
     let rows = db
         .query(

@@ -1,4 +1,4 @@
-//! Table `audit_seals`, and the digests of `audit_events` that seals are made of.
+//! Table `audit_seals`, and the digests over `audit_events` that seals consist of.
 
 use std::ops::Range;
 
@@ -7,31 +7,31 @@ use service_rules::Timestamp;
 use tokio_postgres::Row;
 
 use crate::{
-    audit_chain::{Contents, Seal, Transactions},
+    audit::chain::{EventSummary, Seal, Transactions},
     database::{Connection, Error},
 };
 
-/// Takes the right to seal until the transaction ends, and says which database numbers transactions here; `None`:
-/// somebody else has it.
+/// Locks sealing until the transaction ends, and returns the id of the database's transaction numbering. `None`:
+/// another node holds the lock.
 pub async fn try_lock(db: &Connection) -> Result<Option<i64>, Error> {
     let row = db.query_opt(r"select numbering from audit_numbering for update skip locked", &[]).await?;
     Ok(row.map(|row| row.try_get("numbering")).transpose()?)
 }
 
-/// Writes down which database this is, if it is another than before; `true`: it is.
+/// Records the id of the database's transaction numbering; `true`: it has changed.
 pub async fn update_numbering(db: &Connection) -> Result<bool, Error> {
     let sql = r"update audit_numbering set numbering = system_identifier from pg_control_system()
                  where numbering <> system_identifier";
     Ok(db.execute(sql, &[]).await? == 1)
 }
 
-/// The number below which all transactions have ended.
+/// Returns the oldest transaction that is still running. All transactions below it have ended.
 pub async fn find_oldest_running(db: &Connection) -> Result<i64, Error> {
     let row = db.query_opt(r"select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest", &[]).await?;
     Ok(row.ok_or_else(|| super::impossible("audit_seals", "number"))?.try_get("oldest")?)
 }
 
-/// Every database that numbered transactions which wrote events.
+/// Returns every numbering under which transactions wrote events.
 pub async fn list_numberings(db: &Connection) -> Result<Vec<i64>, Error> {
     let rows = db
         .query(
@@ -48,7 +48,7 @@ pub async fn list_numberings(db: &Connection) -> Result<Vec<i64>, Error> {
     rows.iter().map(|row| Ok(row.try_get("numbering")?)).collect()
 }
 
-/// When the oldest event was recorded that is under no seal yet, of those written since a transaction.
+/// Returns the time of the oldest unsealed event that a transaction of `range` or a later one wrote.
 pub async fn find_oldest_unsealed(db: &Connection, range: Transactions) -> Result<Option<Timestamp>, Error> {
     let row = db
         .query_opt(
@@ -59,12 +59,12 @@ pub async fn find_oldest_unsealed(db: &Connection, range: Transactions) -> Resul
     Ok(row.map(|row| row.try_get("at")).transpose()?)
 }
 
-/// Lets the statements of this transaction take their time.
-pub async fn take_time(db: &Connection) -> Result<(), Error> {
+/// Disables the statement timeout for this transaction.
+pub async fn disable_statement_timeout(db: &Connection) -> Result<(), Error> {
     db.execute(r"select set_config('statement_timeout', '0', true)", &[]).await.map(drop)
 }
 
-/// The transaction that wrote the event so many places behind the first of `range`.
+/// Returns the transaction that wrote the event `place` positions after the first of `range`.
 pub async fn find_nth(db: &Connection, range: Transactions, place: i64) -> Result<Option<i64>, Error> {
     let row = db
         .query_opt(
@@ -77,7 +77,7 @@ pub async fn find_nth(db: &Connection, range: Transactions, place: i64) -> Resul
     Ok(row.map(|row| row.try_get("written_by")).transpose()?)
 }
 
-/// The last transaction of a numbering that wrote an event.
+/// Returns the last transaction of a numbering that wrote an event.
 pub async fn find_last(db: &Connection, numbering: i64) -> Result<Option<i64>, Error> {
     let row = db
         .query_opt(
@@ -88,21 +88,25 @@ pub async fn find_last(db: &Connection, numbering: i64) -> Result<Option<i64>, E
     Ok(row.map(|row| row.try_get("written_by")).transpose()?)
 }
 
-/// What certain transactions wrote, month by month or in one of them: how many events, and the digest of them all.
+/// Returns a summary of the events that these transactions wrote, for each month or for one of them: their number and
+/// their digest.
 pub async fn read_contents(
     db: &Connection,
     range: Transactions,
     month: Option<Range<Timestamp>>,
-) -> Result<Vec<(Date, Contents)>, Error> {
+) -> Result<Vec<(Date, EventSummary)>, Error> {
     let (since, until) = month.map_or((None, None), |month| (Some(month.start), Some(month.end)));
     let rows = db
         .query(
             r"select date_trunc('month', at at time zone 'UTC')::date as month, count(*)::integer as events,
                      min(at) as first_at, max(at) as last_at,
                      sha256(string_agg(
-                         sha256(convert_to(jsonb_build_array(
+                         sha256(convert_to((jsonb_build_array(
                              id, (extract(epoch from at) * 1000000)::bigint, event, user_id, client_id, workspace_id,
-                             subject, address, request_id, details)::text, 'UTF8')),
+                             subject, address, request_id, details)
+                             || case when sealed_address is null and sealed_details is null then '[]'
+                                     else jsonb_build_array(encode(sealed_address, 'hex'), encode(sealed_details, 'hex')) end
+                         )::text, 'UTF8')),
                          ''::bytea order by written_by, id)) as digest
                 from audit_events
                where numbering = $1 and written_by >= $2 and written_by < $3
@@ -115,12 +119,14 @@ pub async fn read_contents(
     rows.iter().map(month).collect()
 }
 
+/// Counts all events.
 pub async fn count(db: &Connection) -> Result<i64, Error> {
     let row = db.query_opt(r"select count(*) as events from audit_events", &[]).await?;
     Ok(row.ok_or_else(|| super::impossible("audit_events", "id"))?.try_get("events")?)
 }
 
-/// How many events wait for a seal since a transaction, written by transactions that there have been.
+/// Counts the unsealed events that a transaction of `range` or a later one wrote. With `here`, only those of
+/// transactions that this database has reached.
 pub async fn count_waiting(db: &Connection, range: Transactions, here: bool) -> Result<i64, Error> {
     let row = db
         .query_opt(
@@ -133,17 +139,19 @@ pub async fn count_waiting(db: &Connection, range: Transactions, here: bool) -> 
     Ok(row.ok_or_else(|| super::impossible("audit_events", "id"))?.try_get("events")?)
 }
 
+/// Returns the id of the database's transaction numbering.
 pub async fn find_numbering(db: &Connection) -> Result<i64, Error> {
     let row = db.query_opt(r"select numbering from audit_numbering", &[]).await?;
     Ok(row.ok_or_else(|| super::impossible("audit_numbering", "numbering"))?.try_get("numbering")?)
 }
 
-/// Whether a seal behind number `after` says that a month was dropped.
+/// Whether a seal after number `after` records that a month was dropped.
 pub async fn is_dropped(db: &Connection, month: Date, after: i64) -> Result<bool, Error> {
     let sql = r"select from audit_seals where dropped and month = $1 and number > $2";
     Ok(db.query_opt(sql, &[&month, &after]).await?.is_some())
 }
 
+/// Stores a seal.
 pub async fn insert(db: &Connection, seal: &Seal) -> Result<(), Error> {
     db.execute(
         r"insert into audit_seals (number, month, dropped, numbering, from_transaction, to_transaction, events, digest,
@@ -170,7 +178,7 @@ pub async fn insert(db: &Connection, seal: &Seal) -> Result<(), Error> {
     .map(drop)
 }
 
-/// The end of the chain: the last seal, and the one before it.
+/// Returns the last seal and the one before it.
 pub async fn find_end_of_chain(db: &Connection) -> Result<Vec<Seal>, Error> {
     let rows = db
         .query(
@@ -183,13 +191,13 @@ pub async fn find_end_of_chain(db: &Connection) -> Result<Vec<Seal>, Error> {
     rows.iter().map(from_row).collect()
 }
 
-/// Up to which transaction of this numbering everything is sealed.
-pub async fn find_end(db: &Connection, numbering: i64) -> Result<i64, Error> {
-    find_end_until(db, numbering, i64::MAX).await
+/// Returns the transaction up to which every event of this numbering is sealed.
+pub async fn find_sealed_until(db: &Connection, numbering: i64) -> Result<i64, Error> {
+    find_sealed_until_number(db, numbering, i64::MAX).await
 }
 
-/// The same, by seals up to this number.
-pub async fn find_end_until(db: &Connection, numbering: i64, number: i64) -> Result<i64, Error> {
+/// Returns the transaction up to which seals with numbers up to `number` cover this numbering.
+pub async fn find_sealed_until_number(db: &Connection, numbering: i64, number: i64) -> Result<i64, Error> {
     let row = db
         .query_opt(
             r"select to_transaction from audit_seals where numbering = $1 and number <= $2
@@ -200,7 +208,7 @@ pub async fn find_end_until(db: &Connection, numbering: i64, number: i64) -> Res
     Ok(row.map(|row| row.try_get("to_transaction")).transpose()?.unwrap_or_default())
 }
 
-/// Up to `limit` seals behind number `after`.
+/// Returns up to `limit` seals after number `after`.
 pub async fn list(db: &Connection, after: i64, limit: i64) -> Result<Vec<Seal>, Error> {
     let rows = db
         .query(
@@ -233,7 +241,7 @@ fn from_row(row: &Row) -> Result<Seal, Error> {
     })
 }
 
-fn contents(row: &Row) -> Result<Contents, Error> {
+fn contents(row: &Row) -> Result<EventSummary, Error> {
     let span = (row.try_get::<_, Option<Timestamp>>("first_at")?, row.try_get::<_, Option<Timestamp>>("last_at")?);
-    Ok(Contents { events: row.try_get("events")?, span: span.0.zip(span.1), digest: row.try_get("digest")? })
+    Ok(EventSummary { events: row.try_get("events")?, span: span.0.zip(span.1), digest: row.try_get("digest")? })
 }

@@ -1,4 +1,4 @@
-//! Table `authorization_codes`. A code itself is not here, only its SHA-256.
+//! Table `authorization_codes`. The table holds the SHA-256 of a code, never the code itself.
 
 use service_api::{
     ids::{BrowserSessionId, GrantId, Id as _, UserId, WorkspaceId},
@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// What a code is exchanged for.
-pub struct Worth {
+/// What a client gets for a code.
+pub struct CodeAccess {
     pub user_id: UserId,
     pub browser_id: BrowserSessionId,
     pub scopes: Scopes,
@@ -18,7 +18,8 @@ pub struct Worth {
     pub workspace_id: Option<WorkspaceId>,
 }
 
-pub async fn insert(db: &Connection, digest: &[u8; 32], code: &Code, worth: &Worth) -> Result<(), Error> {
+/// Stores a code.
+pub async fn insert(db: &Connection, digest: &[u8; 32], code: &Code, worth: &CodeAccess) -> Result<(), Error> {
     db.execute(
         r"insert into authorization_codes (digest, client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience,
                                            workspace_id, expires_at, wrong_verifiers)
@@ -40,15 +41,16 @@ pub async fn insert(db: &Connection, digest: &[u8; 32], code: &Code, worth: &Wor
     .map(drop)
 }
 
-pub struct Stored {
+/// A stored authorization code.
+pub struct StoredAuthorizationCode {
     pub code: Code,
-    pub worth: Worth,
-    /// The session that it opened.
+    pub worth: CodeAccess,
+    /// The session that was opened with the code.
     pub grant_id: Option<GrantId>,
 }
 
-/// A code, which nobody else redeems before this transaction ends.
-pub async fn lock(db: &Connection, digest: &[u8; 32]) -> Result<Option<Stored>, Error> {
+/// Returns a code and locks it: other transactions that redeem it wait until this one ends.
+pub async fn lock(db: &Connection, digest: &[u8; 32]) -> Result<Option<StoredAuthorizationCode>, Error> {
     let row = db
         .query_opt(
             r"select client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience, workspace_id, expires_at,
@@ -67,27 +69,29 @@ pub async fn lock(db: &Connection, digest: &[u8; 32]) -> Result<Option<Stored>, 
         wrong_verifiers: row.try_get("wrong_verifiers")?,
         used: grant_id.is_some(),
     };
-    let worth = Worth {
+    let worth = CodeAccess {
         user_id: row.try_get::<_, Uuid>("user_id")?.into(),
         browser_id: row.try_get::<_, Uuid>("browser_id")?.into(),
         scopes: Scopes::parse(row.try_get("scopes")?),
         audience: row.try_get("audience")?,
         workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
     };
-    Ok(Some(Stored { code, worth, grant_id }))
+    Ok(Some(StoredAuthorizationCode { code, worth, grant_id }))
 }
 
-/// Spends a code; `false`: somebody else did.
+/// Marks a code as used; `false`: another request has used it.
 pub async fn mark_used(db: &Connection, digest: &[u8; 32], grant_id: GrantId, now: Timestamp) -> Result<bool, Error> {
     let sql = r"update authorization_codes set used_at = $2, grant_id = $3 where digest = $1 and used_at is null";
     Ok(db.execute(sql, &[&digest.as_slice(), &now, &grant_id.uuid()]).await? == 1)
 }
 
+/// Counts a wrong PKCE verifier.
 pub async fn count_wrong_verifier(db: &Connection, digest: &[u8; 32]) -> Result<(), Error> {
     let sql = r"update authorization_codes set wrong_verifiers = wrong_verifiers + 1 where digest = $1";
     db.execute(sql, &[&digest.as_slice()]).await.map(drop)
 }
 
+/// Deletes up to `size` codes that expired before this moment.
 pub async fn delete_expired(db: &Connection, expired_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"delete from authorization_codes where digest in

@@ -1,4 +1,4 @@
-//! Table `browser_sessions`.
+//! Table `browser_sessions`: browsers that hold our cookie, signed in or not.
 
 use service_api::ids::{BrowserSessionId, Id as _, UserId};
 use service_rules::Timestamp;
@@ -6,14 +6,16 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-pub struct NewSession<'a> {
+/// A browser session to be stored.
+pub struct NewBrowserSession<'a> {
     pub id: BrowserSessionId,
     pub digest: &'a [u8; 32],
     pub now: Timestamp,
     pub expires_at: Timestamp,
 }
 
-pub async fn insert(db: &Connection, new: &NewSession<'_>) -> Result<(), Error> {
+/// Stores a browser session.
+pub async fn insert(db: &Connection, new: &NewBrowserSession<'_>) -> Result<(), Error> {
     db.execute(
         r"insert into browser_sessions (id, digest, created_at, last_seen_at, expires_at) values ($1, $2, $3, $3, $4)",
         &[&new.id.uuid(), &new.digest.as_slice(), &new.now, &new.expires_at],
@@ -22,27 +24,28 @@ pub async fn insert(db: &Connection, new: &NewSession<'_>) -> Result<(), Error> 
     .map(drop)
 }
 
-/// A browser, and who is signed in there.
-pub struct Stored {
+/// A browser session and the user who is signed in there.
+pub struct StoredBrowserSession {
     pub id: BrowserSessionId,
-    pub person: Option<Person>,
+    pub person: Option<SignedInUser>,
     pub last_seen_at: Timestamp,
 }
 
+/// The user who is signed in with a browser.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct SignedInUser {
     pub user_id: UserId,
     pub email: String,
     pub signed_in_at: Timestamp,
 }
 
-/// The browser with this cookie, if it is not over. Nobody is signed in who is disabled.
+/// Returns the unexpired session with this cookie. A disabled user does not count as signed in.
 pub async fn find(
     db: &Connection,
     digest: &[u8; 32],
     seen_since: Timestamp,
     now: Timestamp,
-) -> Result<Option<Stored>, Error> {
+) -> Result<Option<StoredBrowserSession>, Error> {
     let row = db
         .query_opt(
             r"select b.id, b.user_id, b.signed_in_at, b.last_seen_at, u.email
@@ -55,16 +58,16 @@ pub async fn find(
     let email: Option<String> = row.try_get("email")?;
     let person = match (row.try_get::<_, Option<Uuid>>("user_id")?, row.try_get("signed_in_at")?, email) {
         (Some(user_id), Some(signed_in_at), Some(email)) => {
-            Some(Person { user_id: user_id.into(), email, signed_in_at })
+            Some(SignedInUser { user_id: user_id.into(), email, signed_in_at })
         }
         _ => None,
     };
     let id: Uuid = row.try_get("id")?;
-    Ok(Some(Stored { id: id.into(), person, last_seen_at: row.try_get("last_seen_at")? }))
+    Ok(Some(StoredBrowserSession { id: id.into(), person, last_seen_at: row.try_get("last_seen_at")? }))
 }
 
-/// Gives a browser another cookie, and says who is signed in there from now on; `false`: its cookie is another already.
-pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &Renewed<'_>) -> Result<bool, Error> {
+/// Replaces a browser's cookie, and sets the user who is signed in there. `false`: the cookie was replaced meanwhile.
+pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessionRenewal<'_>) -> Result<bool, Error> {
     let (user_id, signed_in_at) = renewed.person.map_or((None, None), |(id, at)| (Some(id.uuid()), Some(at)));
     let changed = db
         .execute(
@@ -86,32 +89,42 @@ pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &Renewed<'_>)
     Ok(changed == 1)
 }
 
-pub struct Renewed<'a> {
+/// The new state of a browser session.
+pub struct BrowserSessionRenewal<'a> {
     pub old: &'a [u8; 32],
     pub new: &'a [u8; 32],
     pub person: Option<(UserId, Timestamp)>,
     pub now: Timestamp,
-    /// `None`: it ends when it would have.
+    /// `None`: the expiry stays as it is.
     pub expires_at: Option<Timestamp>,
 }
 
+/// Records that a browser was used.
 pub async fn mark_seen(db: &Connection, id: BrowserSessionId, now: Timestamp) -> Result<(), Error> {
     db.execute(r"update browser_sessions set last_seen_at = $2 where id = $1", &[&id.uuid(), &now]).await.map(drop)
 }
 
-pub async fn delete(db: &Connection, id: BrowserSessionId) -> Result<(), Error> {
-    db.execute(r"delete from browser_sessions where id = $1", &[&id.uuid()]).await.map(drop)
+/// Deletes a browser session; `false`: it was deleted before.
+pub async fn delete(db: &Connection, id: BrowserSessionId) -> Result<bool, Error> {
+    Ok(db.execute(r"delete from browser_sessions where id = $1", &[&id.uuid()]).await? == 1)
 }
 
-/// Signs a user out of every browser but one.
-pub async fn delete_by_user(db: &Connection, user_id: UserId, except: Option<BrowserSessionId>) -> Result<u64, Error> {
-    db.execute(
-        r"delete from browser_sessions where user_id = $1 and ($2::uuid is null or id <> $2)",
-        &[&user_id.uuid(), &except.map(BrowserSessionId::uuid)],
-    )
-    .await
+/// Deletes every browser session of a user but one; returns the deleted ones.
+pub async fn delete_by_user(
+    db: &Connection,
+    user_id: UserId,
+    except: Option<BrowserSessionId>,
+) -> Result<Vec<BrowserSessionId>, Error> {
+    let rows = db
+        .query(
+            r"delete from browser_sessions where user_id = $1 and ($2::uuid is null or id <> $2) returning id",
+            &[&user_id.uuid(), &except.map(BrowserSessionId::uuid)],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
+/// Deletes a batch of expired sessions.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from browser_sessions where id in
@@ -121,6 +134,7 @@ pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64,
     .await
 }
 
+/// Deletes up to `size` sessions that were last used before `seen_since`.
 pub async fn delete_unseen(db: &Connection, seen_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"delete from browser_sessions where id in
@@ -137,12 +151,27 @@ pub struct ListedBrowser {
     pub last_seen_at: Timestamp,
 }
 
-pub async fn list_by_user(db: &Connection, user_id: UserId, now: Timestamp) -> Result<Vec<ListedBrowser>, Error> {
+/// Selects browsers of a user.
+pub struct BrowserSessionQuery {
+    pub now: Timestamp,
+    /// Browsers that were last used before this moment are left out.
+    pub seen_since: Timestamp,
+    pub before: Option<BrowserSessionId>,
+    pub limit: i64,
+}
+
+/// Returns the browsers that a user is signed in with, newest first.
+pub async fn list_by_user(
+    db: &Connection,
+    user_id: UserId,
+    query: &BrowserSessionQuery,
+) -> Result<Vec<ListedBrowser>, Error> {
     let rows = db
         .query(
             r"select id, signed_in_at, last_seen_at from browser_sessions
-               where user_id = $1 and expires_at > $2 order by signed_in_at desc limit 100",
-            &[&user_id.uuid(), &now],
+               where user_id = $1 and expires_at > $2 and last_seen_at > $3 and ($4::uuid is null or id < $4)
+               order by id desc limit $5",
+            &[&user_id.uuid(), &query.now, &query.seen_since, &query.before.map(BrowserSessionId::uuid), &query.limit],
         )
         .await?;
     let listed = |row: &tokio_postgres::Row| {
@@ -152,13 +181,26 @@ pub async fn list_by_user(db: &Connection, user_id: UserId, now: Timestamp) -> R
     rows.iter().map(listed).collect()
 }
 
-/// Signs a user out of one browser; `false`: they were not signed in there.
+/// Counts the browsers that a user is signed in with.
+pub async fn count_by_user(
+    db: &Connection,
+    user_id: UserId,
+    now: Timestamp,
+    seen_since: Timestamp,
+) -> Result<i64, Error> {
+    let sql = r"select count(*) as browsers from browser_sessions
+                 where user_id = $1 and expires_at > $2 and last_seen_at > $3";
+    let row = db.query_opt(sql, &[&user_id.uuid(), &now, &seen_since]).await?;
+    Ok(row.ok_or_else(|| super::impossible("browser_sessions", "id"))?.try_get("browsers")?)
+}
+
+/// Signs a user out of one browser; `false`: the user was not signed in there.
 pub async fn delete_one(db: &Connection, id: BrowserSessionId, user_id: UserId) -> Result<bool, Error> {
     let sql = r"delete from browser_sessions where id = $1 and user_id = $2";
     Ok(db.execute(sql, &[&id.uuid(), &user_id.uuid()]).await? == 1)
 }
 
-/// Lets a browser be known for longer in which nobody is signed in yet, if it is not known for too long already.
+/// Extends a browser session in which no user is signed in yet, unless it was created before `made_since`.
 pub async fn extend(
     db: &Connection,
     id: BrowserSessionId,
@@ -174,7 +216,8 @@ pub async fn extend(
     .map(drop)
 }
 
-/// Since when this user is signed in there; whoever ends that waits until this transaction ends.
+/// Returns since when this user is signed in with a browser, and locks the session: transactions that sign the user out
+/// there wait until this one ends.
 pub async fn lock_signed_in(
     db: &Connection,
     id: BrowserSessionId,

@@ -1,4 +1,4 @@
-//! Table `cli_tokens`.
+//! Table `cli_tokens`. The table holds the SHA-256 of a token, never the token itself.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,19 @@ use service_api::{
     ids::{CliTokenId, Id as _, UserId, WorkspaceId},
     scope::Scopes,
 };
-use service_rules::{Timestamp, cli_tokens::Found};
+use service_rules::{Timestamp, cli_tokens::CliTokenFacts, display_name::DisplayName};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
+/// A CLI token to be stored.
 pub struct NewCliToken<'a> {
     pub id: CliTokenId,
     pub user_id: UserId,
-    /// The client that its maker had signed in with.
+    /// The client through which the user created the token.
     pub client_id: &'a str,
-    pub name: &'a str,
+    pub name: &'a DisplayName,
     pub digest: [u8; 32],
     pub hint: &'a str,
     pub scopes: Scopes,
@@ -27,21 +28,23 @@ pub struct NewCliToken<'a> {
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub idempotency_key: Option<&'a str>,
+    /// The session that creates the token.
+    pub made_by: &'a str,
 }
 
-/// `false`: this user has used the idempotency key before.
+/// Stores a token; `false`: this user has used the idempotency key before.
 pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Error> {
     let inserted = db
         .execute(
             r"insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, workspace_id, created_at,
-                                      expires_at, idempotency_key)
-              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                                      expires_at, idempotency_key, made_by)
+              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
               on conflict (user_id, idempotency_key) where idempotency_key is not null do nothing",
             &[
                 &token.id.uuid(),
                 &token.user_id.uuid(),
                 &token.client_id,
-                &token.name,
+                &token.name.as_str(),
                 &token.digest.as_slice(),
                 &token.hint,
                 &token.scopes.to_string(),
@@ -49,13 +52,14 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
                 &token.created_at,
                 &token.expires_at,
                 &token.idempotency_key,
+                &token.made_by,
             ],
         )
         .await?;
     Ok(inserted == 1)
 }
 
-/// How many tokens of a user work; those from before the epoch do not.
+/// Counts the live tokens of a user. Tokens from before the epoch are not live.
 pub async fn count_live(
     db: &Connection,
     user_id: UserId,
@@ -73,16 +77,17 @@ pub async fn count_live(
     Ok(row.ok_or_else(|| super::impossible("cli_tokens", "id"))?.try_get("live")?)
 }
 
-/// A token with all that decides about it.
+/// A token with all facts that decide whether it is accepted.
 pub struct StoredCliToken {
     pub id: CliTokenId,
     pub user_id: UserId,
     pub client_id: String,
-    pub name: String,
+    pub name: DisplayName,
     pub digest: Vec<u8>,
-    pub found: Found,
+    pub found: CliTokenFacts,
 }
 
+/// Returns a token by its id.
 pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliToken>, Error> {
     let row = db
         .query_opt(
@@ -101,13 +106,13 @@ pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliTok
 }
 
 fn stored(id: CliTokenId, row: &Row) -> Result<StoredCliToken, Error> {
-    let because: Option<&str> = row.try_get("revoked_because")?;
-    let found = Found {
+    let reason: Option<&str> = row.try_get("revoked_because")?;
+    let found = CliTokenFacts {
         scopes: Scopes::parse(row.try_get("scopes")?),
         workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
         created_at: row.try_get("created_at")?,
         expires_at: row.try_get("expires_at")?,
-        ended: because.map(|text| Reason::parse(text).unwrap_or(Reason::RevokedByAdmin)),
+        ended: reason.map(|text| Reason::parse(text).unwrap_or(Reason::RevokedByAdmin)),
         user_disabled: row.try_get("user_disabled")?,
         workspace_left: row.try_get("workspace_left")?,
     };
@@ -115,28 +120,32 @@ fn stored(id: CliTokenId, row: &Row) -> Result<StoredCliToken, Error> {
         id,
         user_id: row.try_get::<_, Uuid>("user_id")?.into(),
         client_id: row.try_get("client_id")?,
-        name: row.try_get("name")?,
+        name: DisplayName::from_stored(row.try_get("name")?),
         digest: row.try_get("digest")?,
         found,
     })
 }
 
-/// Which tokens of a user to list.
-pub struct Listed {
+/// Selects tokens of a user.
+pub struct CliTokenQuery {
     pub now: Timestamp,
-    /// Tokens that have been dead since before this are not listed any more.
+    /// Tokens that expired or were revoked before this moment are left out.
     pub dead_since: Timestamp,
     pub status: StatusFilter,
     pub before: Option<CliTokenId>,
     pub limit: i64,
 }
 
-/// The youngest first.
-pub async fn list_by_user(db: &Connection, user_id: UserId, listed: &Listed) -> Result<Vec<ListedCliToken>, Error> {
+/// Returns tokens of a user, newest first.
+pub async fn list_by_user(
+    db: &Connection,
+    user_id: UserId,
+    query: &CliTokenQuery,
+) -> Result<Vec<ListedCliToken>, Error> {
     let rows = db
         .query(
             r"select id, name, workspace_id, scopes, hint, created_at, expires_at, last_used_at, last_used_from,
-                     revoked_at, expires_at <= $2 as expired
+                     revoked_at, expires_at <= $2 as expired, made_by, suspected_at
                 from cli_tokens
                where user_id = $1 and ($5::uuid is null or id < $5)
                  and expires_at > $3 and (revoked_at is null or revoked_at > $3)
@@ -147,11 +156,11 @@ pub async fn list_by_user(db: &Connection, user_id: UserId, listed: &Listed) -> 
                order by id desc limit $6",
             &[
                 &user_id.uuid(),
-                &listed.now,
-                &listed.dead_since,
-                &listed.status.as_str(),
-                &listed.before.map(CliTokenId::uuid),
-                &listed.limit,
+                &query.now,
+                &query.dead_since,
+                &query.status.as_str(),
+                &query.before.map(CliTokenId::uuid),
+                &query.limit,
             ],
         )
         .await?;
@@ -176,64 +185,106 @@ fn listed_token(row: &Row) -> Result<ListedCliToken, Error> {
         last_used_at: row.try_get("last_used_at")?,
         last_used_from: row.try_get("last_used_from")?,
         revoked_at,
+        made_by: row.try_get("made_by")?,
+        suspected_at: row.try_get("suspected_at")?,
         status,
     })
 }
 
-/// Ends a token; `false`: it had been ended already.
-pub async fn mark_revoked(db: &Connection, id: CliTokenId, because: Reason, now: Timestamp) -> Result<bool, Error> {
+/// Revokes a token; `false`: it was revoked before.
+pub async fn mark_revoked(db: &Connection, id: CliTokenId, reason: Reason, now: Timestamp) -> Result<bool, Error> {
     let sql = r"update cli_tokens set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &now, &because.as_str()]).await? == 1)
+    Ok(db.execute(sql, &[&id.uuid(), &now, &reason.as_str()]).await? == 1)
 }
 
-/// Writes a token that was ended as it is.
+/// Revokes several tokens; returns those that were not revoked before. Rows are locked in the order of their ids, so
+/// that two transactions that revoke the same tokens do not deadlock.
+pub async fn mark_several_revoked(
+    db: &Connection,
+    ids: &[Uuid],
+    reason: Reason,
+    now: Timestamp,
+) -> Result<Vec<CliTokenId>, Error> {
+    let rows = db
+        .query(
+            r"update cli_tokens set revoked_at = $2, revoked_because = $3
+               where id in (select id from cli_tokens where id = any ($1) and revoked_at is null order by id for update)
+              returning id",
+            &[&ids, &now, &reason.as_str()],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
+}
+
+/// Marks tokens whose creating session was found compromised long after it created them.
+pub async fn mark_suspected(db: &Connection, user_id: UserId, ids: &[Uuid], now: Timestamp) -> Result<u64, Error> {
+    let sql = r"update cli_tokens set suspected_at = $3 where user_id = $1 and id = any ($2) and suspected_at is null";
+    db.execute(sql, &[&user_id.uuid(), &ids, &now]).await
+}
+
+/// Returns the live suspected tokens of a user, newest first.
+pub async fn list_suspected(db: &Connection, user_id: UserId, now: Timestamp) -> Result<Vec<ListedCliToken>, Error> {
+    let rows = db
+        .query(
+            r"select id, name, workspace_id, scopes, hint, created_at, expires_at, last_used_at, last_used_from,
+                     revoked_at, false as expired, made_by, suspected_at
+                from cli_tokens
+               where user_id = $1 and suspected_at is not null and revoked_at is null and expires_at > $2
+               order by id desc",
+            &[&user_id.uuid(), &now],
+        )
+        .await?;
+    rows.iter().map(listed_token).collect()
+}
+
+/// Writes the row of a revoked token unchanged, so that the commit confirms the revocation.
 pub async fn touch(db: &Connection, id: CliTokenId) -> Result<(), Error> {
     db.execute(r"update cli_tokens set revoked_at = revoked_at where id = $1", &[&id.uuid()]).await.map(drop)
 }
 
-/// Ends every token of a user, or those for one workspace.
+/// Revokes every token of a user, or those for one workspace.
 pub async fn mark_all_revoked(
     db: &Connection,
     user_id: UserId,
     workspace_id: Option<WorkspaceId>,
-    because: Reason,
+    reason: Reason,
     now: Timestamp,
 ) -> Result<u64, Error> {
     db.execute(
         r"update cli_tokens set revoked_at = $2, revoked_because = $3
            where user_id = $1 and revoked_at is null and ($4::uuid is null or workspace_id = $4)",
-        &[&user_id.uuid(), &now, &because.as_str(), &workspace_id.map(WorkspaceId::uuid)],
+        &[&user_id.uuid(), &now, &reason.as_str(), &workspace_id.map(WorkspaceId::uuid)],
     )
     .await
 }
 
-/// Ends every token for a workspace.
-pub async fn mark_revoked_for(
+/// Revokes every token for a workspace.
+pub async fn mark_revoked_by_workspace(
     db: &Connection,
     workspace_id: WorkspaceId,
-    because: Reason,
+    reason: Reason,
     now: Timestamp,
 ) -> Result<u64, Error> {
     let sql =
         r"update cli_tokens set revoked_at = $2, revoked_because = $3 where workspace_id = $1 and revoked_at is null";
-    db.execute(sql, &[&workspace_id.uuid(), &now, &because.as_str()]).await
+    db.execute(sql, &[&workspace_id.uuid(), &now, &reason.as_str()]).await
 }
 
-/// Lets a token end earlier than it would have; `false`: it has been ended.
-pub async fn mark_ends_at(db: &Connection, id: CliTokenId, ends_at: Timestamp) -> Result<bool, Error> {
+/// Shortens the life of a token; `false`: it was revoked.
+pub async fn mark_expires_at(db: &Connection, id: CliTokenId, ends_at: Timestamp) -> Result<bool, Error> {
     let sql = r"update cli_tokens set expires_at = least(expires_at, $2) where id = $1 and revoked_at is null";
     Ok(db.execute(sql, &[&id.uuid(), &ends_at]).await? == 1)
 }
 
-/// When and where from a token was last used.
-pub struct Use {
+/// A use of a token: when, and from which address.
+pub struct CliTokenUse {
     pub id: CliTokenId,
     pub at: Timestamp,
     pub from: IpAddr,
 }
 
-/// Writes uses down, at most one a minute for each token, whichever node saw it.
-pub async fn mark_used(db: &Connection, uses: &[Use]) -> Result<u64, Error> {
+/// Records uses of tokens, for each token at most one a minute on all nodes together.
+pub async fn mark_used(db: &Connection, uses: &[CliTokenUse]) -> Result<u64, Error> {
     let ids: Vec<_> = uses.iter().map(|used| used.id.uuid()).collect();
     let at: Vec<_> = uses.iter().map(|used| used.at).collect();
     let from: Vec<_> = uses.iter().map(|used| used.from.to_string()).collect();
@@ -247,16 +298,17 @@ pub async fn mark_used(db: &Connection, uses: &[Use]) -> Result<u64, Error> {
     .await
 }
 
-/// A token whose owner is to be told that it ends soon.
-pub struct Ending {
+/// A token whose owner is to be notified that it expires soon.
+pub struct ExpiringCliToken {
     pub email: String,
     pub name: String,
     pub hint: String,
     pub expires_at: Timestamp,
 }
 
-/// Takes tokens that end within a week or a day, each once for both; short-lived ones are not announced a week before.
-pub async fn claim_ending(db: &Connection, batch: super::Batch) -> Result<Vec<Ending>, Error> {
+/// Claims tokens that expire within a week or a day, each once for either. A token with a life of a week or less is not
+/// announced a week ahead.
+pub async fn claim_expiring(db: &Connection, batch: super::Batch) -> Result<Vec<ExpiringCliToken>, Error> {
     let rows = db
         .query(
             r"update cli_tokens t
@@ -276,7 +328,7 @@ pub async fn claim_ending(db: &Connection, batch: super::Batch) -> Result<Vec<En
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Ending {
+            Ok(ExpiringCliToken {
                 email: row.try_get("email")?,
                 name: row.try_get("name")?,
                 hint: row.try_get("hint")?,
@@ -286,7 +338,7 @@ pub async fn claim_ending(db: &Connection, batch: super::Batch) -> Result<Vec<En
         .collect()
 }
 
-/// Forgets tokens that nobody can list any more.
+/// Deletes up to `size` tokens that are no longer listed.
 pub async fn delete_expired(db: &Connection, dead_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"delete from cli_tokens where id in

@@ -1,15 +1,16 @@
-//! Table `client_assertions`: what clients signed to prove themselves, each of which counts once.
+//! Table `client_assertions`: client assertions (RFC 7523) that were used. Each is accepted once.
 
 use service_rules::Timestamp;
 
 use crate::database::{Connection, Error};
 
-/// `false`: it was used before.
+/// Records an assertion; `false`: it was used before.
 pub async fn insert(db: &Connection, digest: &[u8; 32], expires_at: Timestamp) -> Result<bool, Error> {
     let sql = r"insert into client_assertions (digest, expires_at) values ($1, $2) on conflict do nothing";
     Ok(db.execute(sql, &[&digest.as_slice(), &expires_at]).await? == 1)
 }
 
+/// Deletes a batch of expired assertions.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from client_assertions where digest in

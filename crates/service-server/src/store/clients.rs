@@ -1,15 +1,17 @@
-//! Table `clients`.
+//! Table `clients`: OAuth clients.
 
 use serde_json::Value;
 use service_rules::{
     Timestamp,
-    clients::{Authentication, Client, Kind, SecretDigest},
-    registration::Registered,
+    clients::{Authentication, Client, ClientKind, SecretDigest},
+    display_name::DisplayName,
+    registration::{Redirects, Registered},
 };
 use tokio_postgres::Row;
 
 use crate::database::{Connection, Error};
 
+/// Returns a client by its id.
 pub async fn find(db: &Connection, id: &str) -> Result<Option<Client>, Error> {
     let row = db
         .query_opt(
@@ -22,34 +24,35 @@ pub async fn find(db: &Connection, id: &str) -> Result<Option<Client>, Error> {
     row.map(|row| read(&row, "id")).transpose()
 }
 
-/// The public keys of a client that proves itself by signing.
+/// Returns the public keys of a client that authenticates by `private_key_jwt`.
 pub async fn find_jwks(db: &Connection, id: &str) -> Result<Option<Value>, Error> {
     let row = db.query_opt(r"select jwks from clients where id = $1", &[&id]).await?;
     row.map_or(Ok(None), |row| Ok(row.try_get("jwks")?))
 }
 
-pub async fn list(db: &Connection) -> Result<Vec<Client>, Error> {
+/// Returns up to `size` clients after this id, ordered by id.
+pub async fn list(db: &Connection, after: Option<&str>, size: i64) -> Result<Vec<Client>, Error> {
     let rows = db
         .query(
             r"select id, name, kind, may_use_otp, may_introspect, auth_method, secret_digest, redirect_uris,
                      disabled_at is not null as disabled
-                from clients order by created_at, id limit 1000",
-            &[],
+                from clients where $1::text is null or id > $1 order by id limit $2",
+            &[&after, &size],
         )
         .await?;
     rows.iter().map(|row| read(row, "id")).collect()
 }
 
-/// Whether pages of an origin belong to some client.
+/// Whether an enabled client has this web origin.
 pub async fn is_origin(db: &Connection, origin: &str) -> Result<bool, Error> {
     let sql = r"select from clients where origins @> array[$1::text] and disabled_at is null limit 1";
     Ok(db.query_opt(sql, &[&origin]).await?.is_some())
 }
 
-/// A client that an operator makes.
+/// A client that an operator creates.
 pub struct NewClient<'a> {
     pub id: &'a str,
-    pub name: &'a str,
+    pub name: &'a DisplayName,
     pub redirect_uris: &'a [String],
     pub origins: &'a [String],
     pub may_introspect: bool,
@@ -57,6 +60,7 @@ pub struct NewClient<'a> {
     pub jwks: Option<&'a Value>,
 }
 
+/// Stores a client that an operator creates.
 pub async fn insert(db: &Connection, new: &NewClient<'_>, now: Timestamp) -> Result<(), Error> {
     let method = match (new.secret, new.jwks) {
         (Some(_), _) => "secret",
@@ -69,7 +73,7 @@ pub async fn insert(db: &Connection, new: &NewClient<'_>, now: Timestamp) -> Res
           values ($1, $2, 'registered', false, false, $3, $4, $5, $6, $7, $8, $9)",
         &[
             &new.id,
-            &new.name,
+            &new.name.as_str(),
             &new.may_introspect,
             &method,
             &new.secret.map(<[u8; 32]>::as_slice),
@@ -83,7 +87,8 @@ pub async fn insert(db: &Connection, new: &NewClient<'_>, now: Timestamp) -> Res
     .map(drop)
 }
 
-/// Registers a client that says this of itself; returns the id of the one that said it first, and when it did.
+/// Registers a client with this metadata. If one registered the same metadata before, returns its id and its time of
+/// registration.
 pub async fn register(
     db: &Connection,
     id: &str,
@@ -102,21 +107,21 @@ pub async fn register(
               select id, created_at from made
               union all select id, created_at from clients where metadata_digest = $5
               limit 1",
-            &[&id, &said.name, &said.redirect_uris, &said.origins, &digest.as_slice(), &now],
+            &[&id, &said.name.as_str(), &said.redirect_uris, &said.origins, &digest.as_slice(), &now],
         )
         .await?;
-    // Whoever registers the same at the same moment may see neither: it asks again.
+    // Two requests that register the same client at once may both see no row. The caller retries.
     let row = row.ok_or_else(|| Error::Unavailable("the client is being registered".into()))?;
     Ok((row.try_get("id")?, row.try_get("created_at")?))
 }
 
-/// Whether a client's document need not be fetched again yet.
+/// Whether a client's metadata document is still fresh.
 pub async fn is_fresh(db: &Connection, id: &str, now: Timestamp) -> Result<bool, Error> {
     let sql = r"select from clients where id = $1 and kind = 'document' and fresh_until > $2";
     Ok(db.query_opt(sql, &[&id, &now]).await?.is_some())
 }
 
-/// Remembers what a client's own document says.
+/// Stores a client by its metadata document, or replaces what an earlier document said.
 pub async fn replace_document(
     db: &Connection,
     id: &str,
@@ -130,18 +135,19 @@ pub async fn replace_document(
              set name = excluded.name, redirect_uris = excluded.redirect_uris, origins = excluded.origins,
                  fresh_until = excluded.fresh_until
            where clients.kind = 'document'",
-        &[&id, &said.name, &said.redirect_uris, &said.origins, &fresh_until, &now],
+        &[&id, &said.name.as_str(), &said.redirect_uris, &said.origins, &fresh_until, &now],
     )
     .await
     .map(drop)
 }
 
-/// Forgets clients that made themselves known and that nobody ever agreed to.
+/// Deletes up to `size` self-registered clients to which no user ever consented. A client that an operator disabled
+/// stays; otherwise it could register again and be enabled.
 pub async fn delete_unused(db: &Connection, known_before: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"delete from clients where id in
               (select id from clients c
-                where kind in ('dynamic', 'document') and coalesce(fresh_until, created_at) <= $1
+                where kind in ('dynamic', 'document') and disabled_at is null and coalesce(fresh_until, created_at) <= $1
                   and not exists (select from consents where client_id = c.id)
                 limit $2 for update skip locked)",
         &[&known_before, &size],
@@ -149,20 +155,20 @@ pub async fn delete_unused(db: &Connection, known_before: Timestamp, size: i64) 
     .await
 }
 
-/// Disables a client, or enables it again; `false`: it was so already, or there is none such.
+/// Disables or enables a client; `false`: there is no such client, or nothing changes.
 pub async fn mark_disabled(db: &Connection, id: &str, disabled_at: Option<Timestamp>) -> Result<bool, Error> {
     let sql = r"update clients set disabled_at = $2
                  where id = $1 and (disabled_at is null) <> ($2::timestamptz is null)";
     Ok(db.execute(sql, &[&id, &disabled_at]).await? == 1)
 }
 
-/// Says where answers to a client may go from now on; `false`: there is none such.
-pub async fn update_redirect_uris(db: &Connection, id: &str, said: &Registered) -> Result<bool, Error> {
+/// Replaces the redirect URIs of a client; `false`: there is no such client.
+pub async fn update_redirect_uris(db: &Connection, id: &str, said: &Redirects) -> Result<bool, Error> {
     let sql = r"update clients set redirect_uris = $2, origins = $3 where id = $1";
     Ok(db.execute(sql, &[&id, &said.redirect_uris, &said.origins]).await? == 1)
 }
 
-/// Reads a client's columns, its id from the one of this name.
+/// Reads a client from a row whose column `id` holds the client's id.
 pub(super) fn read(row: &Row, id: &str) -> Result<Client, Error> {
     let secret: Option<&[u8]> = row.try_get("secret_digest")?;
     let secret = secret.map(SecretDigest::try_from).transpose();
@@ -174,10 +180,10 @@ pub(super) fn read(row: &Row, id: &str) -> Result<Client, Error> {
         _ => return Err(super::impossible("clients", "auth_method")),
     };
     let kind = match row.try_get("kind")? {
-        "first_party" => Kind::FirstParty,
-        "registered" => Kind::Registered,
-        "dynamic" => Kind::Dynamic,
-        "document" => Kind::Document,
+        "first_party" => ClientKind::FirstParty,
+        "registered" => ClientKind::Registered,
+        "dynamic" => ClientKind::Dynamic,
+        "document" => ClientKind::Document,
         _ => return Err(super::impossible("clients", "kind")),
     };
     Ok(Client {
@@ -190,4 +196,12 @@ pub(super) fn read(row: &Row, id: &str) -> Result<Client, Error> {
         redirect_uris: row.try_get("redirect_uris")?,
         disabled: row.try_get("disabled")?,
     })
+}
+
+/// Replaces the digest of a client secret by one that no secret has; returns the id of the client. The client stays,
+/// and can no longer authenticate.
+pub async fn revoke_secret(db: &Connection, digest: &[u8; 32], nobodys: &[u8; 32]) -> Result<Option<String>, Error> {
+    let sql = r"update clients set secret_digest = $2 where secret_digest = $1 returning id";
+    let row = db.query_opt(sql, &[&digest.as_slice(), &nobodys.as_slice()]).await?;
+    row.map(|row| Ok(row.try_get("id")?)).transpose()
 }

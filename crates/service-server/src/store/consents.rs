@@ -1,34 +1,43 @@
-//! Table `consents`: what people agreed to.
+//! Table `consents`: the access that users gave to clients.
 
 use service_api::{
-    ids::{Id as _, UserId, WorkspaceId},
+    consents::{Consent as Listed, ConsentClient},
+    ids::{ConsentId, Id as _, UserId, WorkspaceId},
     scope::Scopes,
 };
 use service_rules::Timestamp;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// Which client, and where its answers go.
+/// Identifies a consent: user, client, redirect host and resource.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct ConsentKey<'a> {
     pub user_id: UserId,
     pub client_id: &'a str,
     pub redirect_host: &'a str,
     pub audience: &'a str,
 }
 
+/// The access that a user consented to.
 pub struct Consent {
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
 }
 
-pub async fn find(db: &Connection, about: About<'_>) -> Result<Option<Consent>, Error> {
+/// Returns the consent of a user to a client, if the client has used it since `used_since`. Refreshing a session counts
+/// as use.
+pub async fn find(db: &Connection, about: ConsentKey<'_>, used_since: Timestamp) -> Result<Option<Consent>, Error> {
     let row = db
         .query_opt(
-            r"select scopes, workspace_id from consents
-               where user_id = $1 and client_id = $2 and redirect_host = $3 and audience = $4",
-            &[&about.user_id.uuid(), &about.client_id, &about.redirect_host, &about.audience],
+            r"select scopes, workspace_id from consents c
+               where user_id = $1 and client_id = $2 and redirect_host = $3 and audience = $4
+                 and (coalesce(used_at, agreed_at) > $5
+                      or exists (select from grants g
+                                  where g.user_id = c.user_id and g.client_id = c.client_id
+                                    and g.audience = c.audience and g.rotated_at > $5))",
+            &[&about.user_id.uuid(), &about.client_id, &about.redirect_host, &about.audience, &used_since],
         )
         .await?;
     let consent = row.map(|row| -> Result<Consent, Error> {
@@ -40,12 +49,21 @@ pub async fn find(db: &Connection, about: About<'_>) -> Result<Option<Consent>, 
     consent.transpose()
 }
 
-pub async fn replace(db: &Connection, about: About<'_>, consent: &Consent, now: Timestamp) -> Result<(), Error> {
+/// Stores a consent. A consent of the same key is replaced and keeps its id.
+pub async fn replace(
+    db: &Connection,
+    id: ConsentId,
+    about: ConsentKey<'_>,
+    consent: &Consent,
+    now: Timestamp,
+) -> Result<(), Error> {
     db.execute(
-        r"insert into consents (user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at)
-          values ($1, $2, $3, $7, $4, $5, $6)
+        r"insert into consents
+              (id, user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at, used_at)
+          values ($8, $1, $2, $3, $7, $4, $5, $6, $6)
           on conflict (user_id, client_id, redirect_host, audience) do update
-             set scopes = excluded.scopes, workspace_id = excluded.workspace_id, agreed_at = excluded.agreed_at",
+             set scopes = excluded.scopes, workspace_id = excluded.workspace_id, agreed_at = excluded.agreed_at,
+                 used_at = excluded.used_at",
         &[
             &about.user_id.uuid(),
             &about.client_id,
@@ -54,13 +72,161 @@ pub async fn replace(db: &Connection, about: About<'_>, consent: &Consent, now: 
             &consent.workspace_id.map(WorkspaceId::uuid),
             &now,
             &about.audience,
+            &id.uuid(),
         ],
     )
     .await
     .map(drop)
 }
 
-/// Takes back whatever this user agreed to for this client.
+/// Records that the client used the consent to obtain access.
+pub async fn mark_used(db: &Connection, about: ConsentKey<'_>, now: Timestamp) -> Result<(), Error> {
+    db.execute(
+        r"update consents set used_at = $5
+           where user_id = $1 and client_id = $2 and redirect_host = $3 and audience = $4",
+        &[&about.user_id.uuid(), &about.client_id, &about.redirect_host, &about.audience, &now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Returns up to `limit` consents of a user to third-party clients before `before`, newest first.
+pub async fn list_by_user(
+    db: &Connection,
+    user_id: UserId,
+    before: Option<ConsentId>,
+    used_since: Timestamp,
+    limit: i64,
+) -> Result<Vec<Listed>, Error> {
+    let rows = db
+        .query(
+            r"select c.id, c.client_id, k.name, k.kind = 'registered' as verified,
+                     c.redirect_host, c.audience, c.scopes, c.workspace_id, c.agreed_at,
+                     c.last_used_at
+                from (select *, greatest(coalesce(used_at, agreed_at),
+                                         (select max(g.rotated_at) from grants g
+                                           where g.user_id = o.user_id and g.client_id = o.client_id
+                                             and g.audience = o.audience)) as last_used_at
+                        from consents o where o.user_id = $1) c
+                join clients k on k.id = c.client_id and k.kind <> 'first_party'
+               where ($2::uuid is null or c.id < $2) and c.last_used_at > $3
+               order by c.id desc limit $4",
+            &[&user_id.uuid(), &before.map(ConsentId::uuid), &used_since, &limit],
+        )
+        .await?;
+    rows.iter().map(listed).collect()
+}
+
+fn listed(row: &Row) -> Result<Listed, Error> {
+    Ok(Listed {
+        id: row.try_get::<_, Uuid>("id")?.into(),
+        client: ConsentClient {
+            id: row.try_get("client_id")?,
+            name: row.try_get("name")?,
+            verified: row.try_get("verified")?,
+        },
+        redirect_host: row.try_get("redirect_host")?,
+        resource: row.try_get("audience")?,
+        scopes: Scopes::parse(row.try_get("scopes")?),
+        workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
+        granted_at: row.try_get("agreed_at")?,
+        last_used_at: row.try_get("last_used_at")?,
+    })
+}
+
+/// Counts the third-party clients to which a user has given a consent that still counts.
+pub async fn count_by_user(db: &Connection, user_id: UserId, used_since: Timestamp) -> Result<i64, Error> {
+    let row = db
+        .query_opt(
+            r"select count(*) as consents
+                from consents c join clients k on k.id = c.client_id and k.kind <> 'first_party'
+               where c.user_id = $1
+                 and (coalesce(c.used_at, c.agreed_at) > $2
+                      or exists (select from grants g
+                                  where g.user_id = c.user_id and g.client_id = c.client_id
+                                    and g.audience = c.audience and g.rotated_at > $2))",
+            &[&user_id.uuid(), &used_since],
+        )
+        .await?;
+    Ok(row.ok_or_else(|| super::impossible("consents", "id"))?.try_get("consents")?)
+}
+
+/// The client that a withdrawn consent was for.
+pub struct WithdrawnConsent {
+    pub client_id: String,
+    pub audience: String,
+    pub workspace_id: Option<WorkspaceId>,
+}
+
+/// Withdraws one consent of a user; `None`: the user has none with this id.
+pub async fn delete(db: &Connection, user_id: UserId, id: ConsentId) -> Result<Option<WithdrawnConsent>, Error> {
+    let row = db
+        .query_opt(
+            r"delete from consents where user_id = $1 and id = $2 returning client_id, audience, workspace_id",
+            &[&user_id.uuid(), &id.uuid()],
+        )
+        .await?;
+    row.map(|row| {
+        Ok(WithdrawnConsent {
+            client_id: row.try_get("client_id")?,
+            audience: row.try_get("audience")?,
+            workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
+        })
+    })
+    .transpose()
+}
+
+/// Withdraws the user's consents to third-party clients without a live session.
+pub async fn delete_without_sessions(
+    db: &Connection,
+    user_id: UserId,
+    now: Timestamp,
+    used_after: Timestamp,
+) -> Result<u64, Error> {
+    db.execute(
+        r"delete from consents c using clients k
+           where c.user_id = $1 and k.id = c.client_id and k.kind <> 'first_party'
+             and not exists (select from grants g
+                              where g.user_id = c.user_id and g.client_id = c.client_id
+                                and g.revoked_at is null and g.expires_at > $2 and g.rotated_at > $3)",
+        &[&user_id.uuid(), &now, &used_after],
+    )
+    .await
+}
+
+/// Withdraws all consents of a user to a client.
 pub async fn delete_by_client(db: &Connection, user_id: UserId, client_id: &str) -> Result<u64, Error> {
     db.execute(r"delete from consents where user_id = $1 and client_id = $2", &[&user_id.uuid(), &client_id]).await
+}
+
+/// A consent that was deleted because the client did not use it.
+pub struct UnusedConsent {
+    pub id: ConsentId,
+    pub user_id: UserId,
+    pub client_id: String,
+}
+
+/// Deletes up to `size` consents that clients have not used since `used_since`.
+pub async fn delete_unused(db: &Connection, used_since: Timestamp, size: i64) -> Result<Vec<UnusedConsent>, Error> {
+    let rows = db
+        .query(
+            r"delete from consents where (user_id, id) in
+                  (select user_id, id from consents c
+                    where coalesce(used_at, agreed_at) <= $1
+                      and not exists (select from grants g
+                                       where g.user_id = c.user_id and g.client_id = c.client_id
+                                         and g.audience = c.audience and g.rotated_at > $1)
+                    limit $2 for update skip locked)
+              returning id, user_id, client_id",
+            &[&used_since, &size],
+        )
+        .await?;
+    let unused = |row: &Row| {
+        Ok(UnusedConsent {
+            id: row.try_get::<_, Uuid>("id")?.into(),
+            user_id: row.try_get::<_, Uuid>("user_id")?.into(),
+            client_id: row.try_get("client_id")?,
+        })
+    };
+    rows.iter().map(unused).collect()
 }

@@ -1,4 +1,4 @@
-//! Table `contents`. The database itself shows a transaction only the spaces it has entered.
+//! Table `contents`. Row-level security shows a transaction only the spaces that it has entered.
 
 use serde_json::{Map, Value};
 use service_api::{
@@ -6,43 +6,68 @@ use service_api::{
     ids::{self, Id as _, UserId, WorkspaceId},
     workspaces::ContentScope,
 };
-use service_rules::{Timestamp, space::Place};
+use service_rules::{Timestamp, space::Space};
 use tokio_postgres::{Row, types::Json};
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// A space as the table knows it.
+/// A space as the database identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpaceKey {
+pub struct SpaceOwner {
     pub id: Uuid,
     pub in_workspace: bool,
 }
 
-impl SpaceKey {
+impl SpaceOwner {
+    /// Returns the database's id of a space of this user.
     #[must_use]
-    pub fn of(place: Place, user_id: UserId) -> Self {
-        match place {
-            Place::Personal => Self { id: user_id.uuid(), in_workspace: false },
-            Place::Workspace(id) => Self { id: id.uuid(), in_workspace: true },
+    pub fn of(space: Space, user_id: UserId) -> Self {
+        match space {
+            Space::Personal => Self { id: user_id.uuid(), in_workspace: false },
+            Space::Workspace(id) => Self { id: id.uuid(), in_workspace: true },
         }
+    }
+
+    /// The workspace, unless it is a personal space.
+    #[must_use]
+    pub fn workspace(self) -> Option<WorkspaceId> {
+        self.in_workspace.then(|| self.id.into())
     }
 }
 
-/// Lets the transaction see and change what is in these spaces; whoever calls has found that it may.
-pub async fn enter(db: &Connection, spaces: &[SpaceKey]) -> Result<(), Error> {
+/// Enters spaces: the transaction can read and change their contents. The caller has checked that the user has access.
+pub async fn enter(db: &Connection, spaces: &[SpaceOwner]) -> Result<(), Error> {
     let names: Vec<_> = spaces.iter().map(|space| space.id.to_string()).collect();
     db.execute(r"select set_config('service.spaces', $1, true)", &[&names.join(",")]).await.map(drop)
 }
 
-/// A content with the version that it is at.
-pub struct Stored {
+/// A content with its version.
+pub struct StoredContent {
     pub content: Content,
     pub version: i64,
+    /// The size of its fields as text. It counts for the quota of the space and for the length of a page.
+    pub bytes: i64,
 }
 
-pub struct New<'a> {
-    pub space: SpaceKey,
+/// The first rows of a list up to a number of bytes. If there are rows, the list has at least one.
+pub struct BoundedList<T> {
+    pub rows: Vec<T>,
+    /// Whether rows were left out because of their size.
+    pub cut: bool,
+}
+
+/// Where a list begins, and its limits in rows and in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ListBounds {
+    pub after: Option<Uuid>,
+    pub limit: i64,
+    pub bytes: i64,
+}
+
+/// A content to be stored.
+pub struct NewContent<'a> {
+    pub space: SpaceOwner,
     pub kind: Kind,
     pub id: Uuid,
     pub fields: &'a Map<String, Value>,
@@ -50,12 +75,13 @@ pub struct New<'a> {
     pub now: Timestamp,
 }
 
-pub async fn insert(db: &Connection, new: &New<'_>) -> Result<Stored, Error> {
+/// Stores a content at version 1.
+pub async fn insert(db: &Connection, new: &NewContent<'_>) -> Result<StoredContent, Error> {
     let row = db
         .query_opt(
             r"insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
               values ($1, $2, $3, $4, $5, 1, $6, $7, $7)
-              returning space_id, id, in_workspace, fields, version, created_at, updated_at",
+              returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
             &[
                 &new.space.id,
                 &new.kind.prefix(),
@@ -70,10 +96,21 @@ pub async fn insert(db: &Connection, new: &New<'_>) -> Result<Stored, Error> {
     from_row(&row.ok_or_else(|| super::impossible("contents", "id"))?, new.kind)
 }
 
-pub async fn find(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Result<Option<Stored>, Error> {
+/// Deletes up to `size` contents of any kind from an entered space.
+pub async fn delete_some(db: &Connection, space: SpaceOwner, size: i64) -> Result<u64, Error> {
+    db.execute(
+        r"delete from contents where (space_id, kind, id) in
+              (select space_id, kind, id from contents where space_id = $1 limit $2)",
+        &[&space.id, &size],
+    )
+    .await
+}
+
+/// Returns a content by its id.
+pub async fn find(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> Result<Option<StoredContent>, Error> {
     let row = db
         .query_opt(
-            r"select space_id, id, in_workspace, fields, version, created_at, updated_at
+            r"select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
                 from contents where space_id = $1 and kind = $2 and id = $3",
             &[&space.id, &kind.prefix(), &id],
         )
@@ -81,11 +118,11 @@ pub async fn find(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Res
     row.map(|row| from_row(&row, kind)).transpose()
 }
 
-/// The same, which nobody else changes before this transaction ends.
-pub async fn find_locked(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Result<Option<Stored>, Error> {
+/// Returns a content and locks it: other transactions that change it wait until this one ends.
+pub async fn lock(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> Result<Option<StoredContent>, Error> {
     let row = db
         .query_opt(
-            r"select space_id, id, in_workspace, fields, version, created_at, updated_at
+            r"select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
                 from contents where space_id = $1 and kind = $2 and id = $3 for update",
             &[&space.id, &kind.prefix(), &id],
         )
@@ -93,8 +130,15 @@ pub async fn find_locked(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid)
     row.map(|row| from_row(&row, kind)).transpose()
 }
 
-/// Whether a space has so many of a kind.
-pub async fn has_many(db: &Connection, space: SpaceKey, kind: Kind, many: i64) -> Result<bool, Error> {
+/// Returns the user who created a content.
+pub async fn find_creator(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> Result<Option<UserId>, Error> {
+    let sql = r"select created_by from contents where space_id = $1 and kind = $2 and id = $3";
+    let row = db.query_opt(sql, &[&space.id, &kind.prefix(), &id]).await?;
+    row.map(|row| Ok(row.try_get::<_, Uuid>("created_by")?.into())).transpose()
+}
+
+/// Whether a space has at least `many` contents of a kind.
+pub async fn has_many(db: &Connection, space: SpaceOwner, kind: Kind, many: i64) -> Result<bool, Error> {
     let row = db
         .query_opt(
             r"select from contents where space_id = $1 and kind = $2 offset $3 limit 1",
@@ -104,45 +148,47 @@ pub async fn has_many(db: &Connection, space: SpaceKey, kind: Kind, many: i64) -
     Ok(row.is_some())
 }
 
-/// Up to `limit` of a space, oldest first, behind `after`.
+/// Returns contents of a space, oldest first.
 pub async fn list(
     db: &Connection,
-    space: SpaceKey,
+    space: SpaceOwner,
     kind: Kind,
-    after: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<Stored>, Error> {
+    bounds: ListBounds,
+) -> Result<BoundedList<StoredContent>, Error> {
     let rows = db
         .query(
-            r"select space_id, id, in_workspace, fields, version, created_at, updated_at
-                from contents where space_id = $1 and kind = $2 and id > $3 order by id limit $4",
-            &[&space.id, &kind.prefix(), &after.unwrap_or_default(), &limit],
+            r"select * from
+                (select page.*, (sum(bytes) over (order by id))::bigint - bytes as bytes_before, count(*) over () as found
+                   from (select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
+                           from contents where space_id = $1 and kind = $2 and id > $3 order by id limit $4) as page) as page
+               where bytes_before < $5 order by id",
+            &[&space.id, &kind.prefix(), &bounds.after.unwrap_or_default(), &bounds.limit, &bounds.bytes],
         )
         .await?;
-    rows.iter().map(|row| from_row(row, kind)).collect()
+    bounded(&rows, |row| from_row(row, kind))
 }
 
-/// What a content is to become.
-pub struct Change<'a> {
+/// The new state of a content.
+pub struct ContentChange<'a> {
     pub fields: &'a Map<String, Value>,
-    pub to: SpaceKey,
+    pub to: SpaceOwner,
     pub now: Timestamp,
 }
 
-/// Changes a content that is still at this version; `None`: somebody else was faster, or it is gone.
+/// Changes a content that is still at this version; `None`: it was changed or deleted meanwhile.
 pub async fn update(
     db: &Connection,
-    space: SpaceKey,
+    space: SpaceOwner,
     kind: Kind,
     (id, version): (Uuid, i64),
-    change: &Change<'_>,
-) -> Result<Option<Stored>, Error> {
+    change: &ContentChange<'_>,
+) -> Result<Option<StoredContent>, Error> {
     let row = db
         .query_opt(
             r"update contents
                  set fields = $5, space_id = $6, in_workspace = $7, version = version + 1, updated_at = $8
                where space_id = $1 and kind = $2 and id = $3 and version = $4
-              returning space_id, id, in_workspace, fields, version, created_at, updated_at",
+              returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
             &[
                 &space.id,
                 &kind.prefix(),
@@ -158,55 +204,14 @@ pub async fn update(
     row.map(|row| from_row(&row, kind)).transpose()
 }
 
-pub async fn delete(db: &Connection, space: SpaceKey, kind: Kind, id: Uuid) -> Result<bool, Error> {
-    let sql = r"delete from contents where space_id = $1 and kind = $2 and id = $3";
-    Ok(db.execute(sql, &[&space.id, &kind.prefix(), &id]).await? == 1)
+/// Reads rows that hold the number of rows before they were cut.
+pub(super) fn bounded<T>(rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<BoundedList<T>, Error> {
+    let found = rows.first().map(|row| row.try_get::<_, i64>("found")).transpose()?.unwrap_or_default();
+    let cut = usize::try_from(found).is_ok_and(|found| found > rows.len());
+    Ok(BoundedList { rows: rows.iter().map(read).collect::<Result<_, _>>()?, cut })
 }
 
-/// Where and what to search for.
-pub struct Wanted<'a> {
-    pub spaces: &'a [SpaceKey],
-    pub pack_type: &'a str,
-    pub query: &'a str,
-    pub offset: i64,
-    pub limit: i64,
-}
-
-/// A pack that was found, with its score and the part of its text that the words are in, marked.
-pub struct Hit {
-    pub content: Content,
-    pub score: f32,
-    pub marked: String,
-}
-
-/// Packs that hold the words, or words that look like them. Only what is in these spaces is looked at, so what others
-/// have costs nothing.
-pub async fn search(db: &Connection, wanted: &Wanted<'_>) -> Result<Vec<Hit>, Error> {
-    let spaces: Vec<_> = wanted.spaces.iter().map(|space| space.id).collect();
-    let rows = db
-        .query(
-            r"select space_id, id, in_workspace, fields, version, created_at, updated_at, score,
-                     ts_headline('english', coalesce(fields->>'text', fields->>'name'), query,
-                                 U&'StartSel=\E000, StopSel=\E001, MaxWords=30, MinWords=10') as marked
-                from (select c.*, query,
-                             (ts_rank_cd(words, query, 32) + word_similarity($3, fields->>'name'))::real as score
-                        from contents c, websearch_to_tsquery('english', $3) as query
-                       where space_id = any ($1) and kind = 'pack' and fields->>'type' = $2
-                         and (words @@ query or word_similarity($3, fields->>'name') >= 0.5
-                              or word_similarity($3, left(fields->>'text', 2000)) >= 0.6)
-                       order by score desc, id offset $4 limit $5) as found
-               order by score desc, id",
-            &[&spaces, &wanted.pack_type, &wanted.query, &wanted.offset, &wanted.limit],
-        )
-        .await?;
-    let hit = |row: &Row| {
-        let Stored { content, .. } = from_row(row, Kind::Pack)?;
-        Ok(Hit { content, score: row.try_get("score")?, marked: row.try_get("marked")? })
-    };
-    rows.iter().map(hit).collect()
-}
-
-fn from_row(row: &Row, kind: Kind) -> Result<Stored, Error> {
+pub(super) fn from_row(row: &Row, kind: Kind) -> Result<StoredContent, Error> {
     let in_workspace: bool = row.try_get("in_workspace")?;
     let space: Uuid = row.try_get("space_id")?;
     let Json(fields) = row.try_get("fields")?;
@@ -218,5 +223,5 @@ fn from_row(row: &Row, kind: Kind) -> Result<Stored, Error> {
         updated_at: row.try_get("updated_at")?,
         fields,
     };
-    Ok(Stored { content, version: row.try_get("version")? })
+    Ok(StoredContent { content, version: row.try_get("version")?, bytes: row.try_get("bytes")? })
 }

@@ -1,4 +1,4 @@
-//! Table `emails`.
+//! Table `emails`: verified email addresses and the users they belong to.
 
 use service_api::ids::{Id as _, UserId};
 use service_rules::{Timestamp, email::Address};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// Gives the address to `user_id` unless it belongs to somebody; returns whose it is.
+/// Assigns the address to `user_id`, unless it belongs to a user already. Returns the user it belongs to.
 pub async fn claim(db: &Connection, address: &Address, user_id: UserId, now: Timestamp) -> Result<UserId, Error> {
     let row = db
         .query_opt(
@@ -20,13 +20,14 @@ pub async fn claim(db: &Connection, address: &Address, user_id: UserId, now: Tim
     Ok(row.try_get::<_, Uuid>("user_id")?.into())
 }
 
-/// The account an address belongs to.
-pub struct Account {
+/// The account that an address belongs to.
+pub struct EmailAccount {
     pub user_id: UserId,
     pub disabled: bool,
 }
 
-pub async fn find_user(db: &Connection, address: &Address) -> Result<Option<Account>, Error> {
+/// Returns the account that an address belongs to.
+pub async fn find_user(db: &Connection, address: &Address) -> Result<Option<EmailAccount>, Error> {
     let row = db
         .query_opt(
             r"select emails.user_id, users.disabled_at is not null as disabled
@@ -36,7 +37,7 @@ pub async fn find_user(db: &Connection, address: &Address) -> Result<Option<Acco
         )
         .await?;
     row.map(|row| {
-        Ok(Account { user_id: row.try_get::<_, Uuid>("user_id")?.into(), disabled: row.try_get("disabled")? })
+        Ok(EmailAccount { user_id: row.try_get::<_, Uuid>("user_id")?.into(), disabled: row.try_get("disabled")? })
     })
     .transpose()
 }

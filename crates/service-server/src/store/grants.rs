@@ -1,4 +1,4 @@
-//! Table `grants`: one row per sign-in.
+//! Table `grants`: one row for each session of a client.
 
 use service_api::{
     errors::Reason,
@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// Generations of refresh tokens are counted from here; the one before was never issued.
+/// The generation of a grant's first refresh token.
 pub const FIRST_GENERATION: i32 = 1;
 
+/// A grant to be stored.
 pub struct NewGrant<'a> {
     pub id: GrantId,
     pub user_id: UserId,
@@ -27,19 +28,24 @@ pub struct NewGrant<'a> {
     pub workspace_id: Option<WorkspaceId>,
     pub audience: &'a str,
     pub salt: [u8; 16],
-    /// The root key that its first token is derived under.
+    /// The root key from which its first refresh token is derived.
     pub issued_key: u8,
     pub created_at: Timestamp,
     pub created_from: String,
     pub expires_at: Timestamp,
+    /// When the user authenticated.
+    pub auth_time: Timestamp,
+    /// The session that created it; `None`: the user signed in.
+    pub made_by: Option<String>,
 }
 
+/// Stores a grant.
 pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> {
     db.execute(
         r"insert into grants
               (id, user_id, client_id, scopes, workspace_id, audience, salt, base, issued, issued_key,
-               rotated_at, rotated_from, created_at, created_from, expires_at)
-          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12)",
+               rotated_at, rotated_from, created_at, created_from, expires_at, auth_time, made_by)
+          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12, $13, $14)",
         &[
             &grant.id.uuid(),
             &grant.user_id.uuid(),
@@ -53,13 +59,22 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
             &grant.created_at,
             &grant.created_from,
             &grant.expires_at,
+            &grant.auth_time,
+            &grant.made_by,
         ],
     )
     .await
     .map(drop)
 }
 
-/// A grant with all that decides about it: its user, its client, and whether the user is still in its workspace.
+/// Returns when the user of a grant authenticated, if that is known; `None`: there is no such grant.
+pub async fn find_auth_time(db: &Connection, id: GrantId) -> Result<Option<Option<Timestamp>>, Error> {
+    let row = db.query_opt(r"select auth_time from grants where id = $1", &[&id.uuid()]).await?;
+    row.map(|row| Ok(row.try_get("auth_time")?)).transpose()
+}
+
+/// A grant with all facts that decide whether it is accepted: its user, its client, and whether the user is still a
+/// member of its workspace.
 pub struct StoredGrant {
     pub id: GrantId,
     pub user_id: UserId,
@@ -69,17 +84,20 @@ pub struct StoredGrant {
     pub workspace_id: Option<WorkspaceId>,
     pub audience: String,
     pub salt: Vec<u8>,
-    /// The root key that the youngest token was derived under.
+    /// The root key from which the newest refresh token was derived.
     pub issued_key: Option<u8>,
     pub created_at: Timestamp,
+    /// Whether the credentials that this grant created were revoked because the grant was compromised.
+    pub lineage_revoked: bool,
     pub facts: rotation::Grant,
 }
 
+/// Returns a grant by its id.
 pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, Error> {
     let row = db
         .query_opt(
             r"select g.user_id, g.scopes, g.workspace_id, g.audience, g.salt, g.base, g.issued, g.issued_key,
-                     g.rotated_at, g.rotated_from, g.created_at, g.expires_at,
+                     g.rotated_at, g.rotated_from, g.created_at, g.expires_at, g.made_revoked_at is not null as lineage_revoked,
                      case when g.revoked_at is not null then coalesce(g.revoked_because, 'revoked_by_admin') end
                          as revoked_because,
                      u.email, u.disabled_at is not null as user_disabled,
@@ -101,7 +119,7 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
 
 fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
     let impossible = |column| super::impossible("grants", column);
-    let because: Option<&str> = row.try_get("revoked_because")?;
+    let reason: Option<&str> = row.try_get("revoked_because")?;
     let client = super::clients::read(row, "client_id")?;
     let facts = rotation::Grant {
         client_id: client.id.clone(),
@@ -109,7 +127,7 @@ fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
         rotated_at: row.try_get("rotated_at")?,
         rotated_from: row.try_get::<_, &str>("rotated_from")?.parse().ok(),
         expires_at: row.try_get("expires_at")?,
-        ended: because.map(|text| Reason::parse(text).ok_or_else(|| impossible("revoked_because"))).transpose()?,
+        ended: reason.map(|text| Reason::parse(text).ok_or_else(|| impossible("revoked_because"))).transpose()?,
         user_disabled: row.try_get("user_disabled")?,
         workspace_left: row.try_get("workspace_left")?,
     };
@@ -125,20 +143,21 @@ fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
         salt: row.try_get("salt")?,
         issued_key: issued_key.map_err(|_| impossible("issued_key"))?,
         created_at: row.try_get("created_at")?,
+        lineage_revoked: row.try_get("lineage_revoked")?,
         facts,
     })
 }
 
-/// Where a rotation leads, and who asked for it.
-pub struct Advance {
+/// The new state of a grant after a rotation.
+pub struct GrantRotation {
     pub to: Generations,
     pub issued_key: u8,
     pub at: Timestamp,
     pub from: String,
 }
 
-/// Moves a grant on from where it was read, in place; `false`: somebody else has moved or ended it meanwhile.
-pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &Advance) -> Result<bool, Error> {
+/// Rotates a grant from the generations that were read; `false`: it was rotated or revoked meanwhile.
+pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &GrantRotation) -> Result<bool, Error> {
     let changed = db
         .execute(
             r"update grants set base = $4, issued = $5, issued_key = $6, rotated_at = $7, rotated_from = $8
@@ -158,42 +177,67 @@ pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &
     Ok(changed == 1)
 }
 
-/// Ends a grant; `false`: it had been ended already.
-pub async fn mark_revoked(db: &Connection, id: GrantId, because: Reason, now: Timestamp) -> Result<bool, Error> {
+/// Revokes a grant; `false`: it was revoked before.
+pub async fn mark_revoked(db: &Connection, id: GrantId, reason: Reason, now: Timestamp) -> Result<bool, Error> {
     let changed = db
         .execute(
             r"update grants set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null",
-            &[&id.uuid(), &now, &because.as_str()],
+            &[&id.uuid(), &now, &reason.as_str()],
         )
         .await?;
     Ok(changed == 1)
 }
 
-/// Writes a grant that was ended as it is.
+/// Revokes several grants; returns those that were not revoked before. Rows are locked in the order of their ids, so
+/// that two transactions that revoke the same grants do not deadlock.
+pub async fn mark_several_revoked(
+    db: &Connection,
+    ids: &[Uuid],
+    reason: Reason,
+    now: Timestamp,
+) -> Result<Vec<GrantId>, Error> {
+    let rows = db
+        .query(
+            r"update grants set revoked_at = $2, revoked_because = $3
+               where id in (select id from grants where id = any ($1) and revoked_at is null order by id for update)
+              returning id",
+            &[&ids, &now, &reason.as_str()],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
+}
+
+/// Claims the revocation of everything that a grant created; `false`: it was claimed before.
+pub async fn claim_lineage(db: &Connection, id: GrantId, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"update grants set made_revoked_at = $2 where id = $1 and made_revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &now]).await? == 1)
+}
+
+/// Writes the row of a revoked grant unchanged, so that the commit confirms the revocation.
 pub async fn touch(db: &Connection, id: GrantId) -> Result<(), Error> {
     db.execute(r"update grants set revoked_at = revoked_at where id = $1", &[&id.uuid()]).await.map(drop)
 }
 
-/// Which grants of a user.
+/// Selects grants of a user.
 #[derive(Clone, Copy, Debug)]
-pub enum Which {
+pub enum GrantSelection {
     All,
     Except(GrantId),
     For(WorkspaceId),
 }
 
-/// Ends grants of a user; returns which were alive.
+/// Revokes grants of a user; returns those that were live.
 pub async fn mark_all_revoked(
     db: &Connection,
     user_id: UserId,
-    which: Which,
-    because: Reason,
+    which: GrantSelection,
+    reason: Reason,
     now: Timestamp,
 ) -> Result<Vec<GrantId>, Error> {
     let (except, workspace) = match which {
-        Which::All => (None, None),
-        Which::Except(id) => (Some(id.uuid()), None),
-        Which::For(id) => (None, Some(id.uuid())),
+        GrantSelection::All => (None, None),
+        GrantSelection::Except(id) => (Some(id.uuid()), None),
+        GrantSelection::For(id) => (None, Some(id.uuid())),
     };
     let rows = db
         .query(
@@ -201,51 +245,215 @@ pub async fn mark_all_revoked(
                where user_id = $1 and revoked_at is null and expires_at > $2
                  and ($4::uuid is null or id <> $4) and ($5::uuid is null or workspace_id = $5)
               returning id",
-            &[&user_id.uuid(), &now, &because.as_str(), &except, &workspace],
+            &[&user_id.uuid(), &now, &reason.as_str(), &except, &workspace],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
-/// Whether a grant is alive; whoever ends it waits until this transaction ends.
-pub async fn lock_live(db: &Connection, id: GrantId) -> Result<bool, Error> {
-    let sql = r"select from grants where id = $1 and revoked_at is null for share";
-    Ok(db.query_opt(sql, &[&id.uuid()]).await?.is_some())
+/// Revokes one batch of a client's grants; returns how many it revoked.
+pub async fn mark_revoked_by_client(
+    db: &Connection,
+    client_id: &str,
+    reason: Reason,
+    batch: super::Batch,
+) -> Result<u64, Error> {
+    db.execute(
+        r"update grants set revoked_at = $2, revoked_because = $3 where id in
+              (select id from grants where client_id = $1 and revoked_at is null order by id limit $4 for update)",
+        &[&client_id, &batch.now, &reason.as_str(), &batch.size],
+    )
+    .await
 }
 
-/// What lives of a user's grants to one client.
-pub async fn list_by_client(db: &Connection, user_id: UserId, client_id: &str) -> Result<Vec<GrantId>, Error> {
-    let sql = r"select id from grants where user_id = $1 and client_id = $2 and revoked_at is null";
-    let rows = db.query(sql, &[&user_id.uuid(), &client_id]).await?;
-    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
+/// A live grant that creates another credential.
+pub struct LiveGrant {
+    pub expires_at: Timestamp,
+    pub auth_time: Option<Timestamp>,
 }
 
-/// Whether this user ever had this grant.
-pub async fn is_of_user(db: &Connection, id: GrantId, user_id: UserId) -> Result<bool, Error> {
-    let sql = r"select from grants where id = $1 and user_id = $2";
-    Ok(db.query_opt(sql, &[&id.uuid(), &user_id.uuid()]).await?.is_some())
+/// Returns a live grant and locks it: transactions that revoke it wait until this one ends.
+pub async fn lock_live(db: &Connection, id: GrantId) -> Result<Option<LiveGrant>, Error> {
+    let sql = r"select expires_at, auth_time from grants where id = $1 and revoked_at is null for share";
+    let row = db.query_opt(sql, &[&id.uuid()]).await?;
+    row.map(|row| Ok(LiveGrant { expires_at: row.try_get("expires_at")?, auth_time: row.try_get("auth_time")? }))
+        .transpose()
 }
 
-/// Which live grants of a user to list.
-pub struct Listed {
+/// Returns the live grants of a user to a client for a resource, with their scopes.
+pub async fn list_by_client(
+    db: &Connection,
+    user_id: UserId,
+    client_id: &str,
+    audience: &str,
+) -> Result<Vec<(GrantId, Scopes)>, Error> {
+    let sql = r"select id, scopes from grants
+                 where user_id = $1 and client_id = $2 and audience = $3 and revoked_at is null";
+    let rows = db.query(sql, &[&user_id.uuid(), &client_id, &audience]).await?;
+    let grant = |row: &Row| Ok((row.try_get::<_, Uuid>("id")?.into(), Scopes::parse(row.try_get("scopes")?)));
+    rows.iter().map(grant).collect()
+}
+
+/// Whether a client has a live session of this user.
+pub async fn is_client_live(
+    db: &Connection,
+    user_id: UserId,
+    client_id: &str,
+    now: Timestamp,
+    used_after: Timestamp,
+) -> Result<bool, Error> {
+    let sql = r"select from grants
+                 where user_id = $1 and client_id = $2 and revoked_at is null and expires_at > $3 and rotated_at > $4
+                 limit 1";
+    Ok(db.query_opt(sql, &[&user_id.uuid(), &client_id, &now, &used_after]).await?.is_some())
+}
+
+/// A range of the table by primary key: the rows after an id.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePart {
+    pub after: Uuid,
+    pub rows: i64,
+}
+
+/// The result of deleting from a part of the table.
+pub struct DeletedPart {
+    /// The number of deleted rows.
+    pub deleted: u64,
+    /// The id after which the next part begins; `None`: the end of the table was reached.
+    pub next: Option<Uuid>,
+}
+
+/// Deletes the grants in a part of the table that were revoked, or expired, before `ended_before`, or that were last
+/// refreshed before `unused_since`.
+///
+/// The table is scanned by its primary key, because an index over columns that a refresh changes would slow down every
+/// refresh.
+pub async fn delete_ended(
+    db: &Connection,
+    part: TablePart,
+    ended_before: Timestamp,
+    unused_since: Timestamp,
+) -> Result<DeletedPart, Error> {
+    let row = db
+        .query_opt(
+            r"with part as materialized (
+                  select id from grants where id > $1 order by id limit $2
+              ), gone as (
+                  delete from grants g using part
+                   where g.id = part.id and (g.revoked_at <= $3 or g.expires_at <= $3 or g.rotated_at <= $4)
+                  returning 1
+              )
+              select (select count(*) from gone) as deleted, (select count(*) from part) as seen,
+                     (select id from part order by id desc limit 1) as last",
+            &[&part.after, &part.rows, &ended_before, &unused_since],
+        )
+        .await?;
+    let row = row.ok_or_else(|| super::impossible("grants", "id"))?;
+    let (deleted, seen): (i64, i64) = (row.try_get("deleted")?, row.try_get("seen")?);
+    let next = if seen < part.rows { None } else { row.try_get("last")? };
+    Ok(DeletedPart { deleted: deleted.unsigned_abs(), next })
+}
+
+/// Selects live grants of a user.
+pub struct GrantQuery {
     pub now: Timestamp,
-    /// Grants that nobody has used since are dead.
+    /// Grants that were last refreshed before this moment are left out.
     pub used_after: Timestamp,
     pub before: Option<GrantId>,
     pub limit: i64,
 }
 
-/// The youngest first.
-pub async fn list_by_user(db: &Connection, user_id: UserId, listed: &Listed) -> Result<Vec<Session>, Error> {
+/// A client with live sessions of a user.
+pub struct ClientSessions {
+    pub client: SessionClient,
+    /// Whether an operator has verified the client's name.
+    pub name_verified: bool,
+    /// The number of sessions.
+    pub sessions: i64,
+    /// The newest session.
+    pub newest: GrantId,
+}
+
+/// Returns up to `limit` clients with live sessions of a user before `before`, the client with the newest session
+/// first.
+pub async fn list_clients(db: &Connection, user_id: UserId, query: &GrantQuery) -> Result<Vec<ClientSessions>, Error> {
+    let rows = db
+        .query(
+            r"select s.client_id, c.name, c.kind in ('first_party', 'registered') as name_verified,
+                     s.sessions, s.newest
+                from (select client_id, count(*) as sessions, (array_agg(id order by id desc))[1] as newest
+                        from grants
+                       where user_id = $1 and revoked_at is null and expires_at > $3 and rotated_at > $4
+                       group by client_id) s
+                join clients c on c.id = s.client_id
+               where $2::uuid is null or s.newest < $2
+               order by s.newest desc limit $5",
+            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit],
+        )
+        .await?;
+    let client = |row: &Row| {
+        Ok(ClientSessions {
+            client: SessionClient { id: row.try_get("client_id")?, name: row.try_get("name")? },
+            name_verified: row.try_get("name_verified")?,
+            sessions: row.try_get("sessions")?,
+            newest: row.try_get::<_, Uuid>("newest")?.into(),
+        })
+    };
+    rows.iter().map(client).collect()
+}
+
+/// Returns up to `limit` live sessions of a user for each of these clients before `before`, newest first.
+pub async fn list_by_clients(
+    db: &Connection,
+    user_id: UserId,
+    clients: &[&str],
+    query: &GrantQuery,
+) -> Result<Vec<Session>, Error> {
+    let rows = db
+        .query(
+            r"select s.id, s.client_id, c.name, s.workspace_id, s.scopes, s.created_at, s.created_from,
+                     s.rotated_at, s.rotated_from, s.expires_at, s.made_by
+                from (select *, row_number() over (partition by client_id order by id desc) as place
+                        from grants
+                       where user_id = $1 and client_id = any($6) and ($2::uuid is null or id < $2)
+                         and revoked_at is null and expires_at > $3 and rotated_at > $4) s
+                join clients c on c.id = s.client_id
+               where s.place <= $5
+               order by s.id desc",
+            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit, &clients],
+        )
+        .await?;
+    rows.iter().map(session).collect()
+}
+
+/// Counts the live sessions of a user.
+pub async fn count_by_user(
+    db: &Connection,
+    user_id: UserId,
+    now: Timestamp,
+    used_after: Timestamp,
+) -> Result<i64, Error> {
+    let row = db
+        .query_opt(
+            r"select count(*) as sessions from grants
+               where user_id = $1 and revoked_at is null and expires_at > $2 and rotated_at > $3",
+            &[&user_id.uuid(), &now, &used_after],
+        )
+        .await?;
+    Ok(row.ok_or_else(|| super::impossible("grants", "id"))?.try_get("sessions")?)
+}
+
+/// Returns live sessions of a user, newest first.
+pub async fn list_by_user(db: &Connection, user_id: UserId, query: &GrantQuery) -> Result<Vec<Session>, Error> {
     let rows = db
         .query(
             r"select g.id, g.client_id, c.name, g.workspace_id, g.scopes, g.created_at, g.created_from,
-                     g.rotated_at, g.rotated_from, g.expires_at
+                     g.rotated_at, g.rotated_from, g.expires_at, g.made_by
                 from grants g join clients c on c.id = g.client_id
                where g.user_id = $1 and ($2::uuid is null or g.id < $2)
                  and g.revoked_at is null and g.expires_at > $3 and g.rotated_at > $4
                order by g.id desc limit $5",
-            &[&user_id.uuid(), &listed.before.map(Id::uuid), &listed.now, &listed.used_after, &listed.limit],
+            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit],
         )
         .await?;
     rows.iter().map(session).collect()
@@ -263,5 +471,6 @@ fn session(row: &Row) -> Result<Session, Error> {
         last_used_from: row.try_get("rotated_from")?,
         expires_at: row.try_get("expires_at")?,
         current: false,
+        made_by: row.try_get("made_by")?,
     })
 }

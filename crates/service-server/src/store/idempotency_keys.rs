@@ -1,4 +1,4 @@
-//! Table `idempotency_keys`: creates that were sent with a key, so that sending one again makes nothing new.
+//! Table `idempotency_keys`: idempotency keys of create requests, so that a retry creates nothing new.
 
 use service_api::ids::{Id as _, UserId};
 use service_rules::Timestamp;
@@ -6,21 +6,21 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// What was asked for with a key, and what it made.
-pub struct Made {
+/// What was requested with a key, and what the request created.
+pub struct KeyedCreation {
     pub digest: Vec<u8>,
     pub space_id: Uuid,
     pub content_id: Uuid,
 }
 
-/// `None`: the key is new, and now taken. Whoever sends it at the same moment waits until this transaction ends.
+/// Takes a key; `None`: it was free. Another request with the same key waits until this transaction ends.
 pub async fn take(
     db: &Connection,
     user_id: UserId,
     key: &str,
-    made: &Made,
+    made: &KeyedCreation,
     now: Timestamp,
-) -> Result<Option<Made>, Error> {
+) -> Result<Option<KeyedCreation>, Error> {
     let taken = db
         .execute(
             r"insert into idempotency_keys (user_id, key, digest, space_id, content_id, made_at)
@@ -38,7 +38,7 @@ pub async fn take(
         )
         .await?;
     let row = row.ok_or_else(|| Error::Unavailable("the key is being forgotten".into()))?;
-    let made = Made {
+    let made = KeyedCreation {
         digest: row.try_get("digest")?,
         space_id: row.try_get("space_id")?,
         content_id: row.try_get("content_id")?,
@@ -46,6 +46,7 @@ pub async fn take(
     Ok(Some(made))
 }
 
+/// Deletes up to `size` keys that were taken before this moment.
 pub async fn delete_expired(db: &Connection, made_before: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"delete from idempotency_keys where (user_id, key) in

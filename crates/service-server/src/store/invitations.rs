@@ -1,4 +1,4 @@
-//! Table `invitations`: who was asked into a workspace and has not come yet.
+//! Table `invitations`: email addresses that were invited to a workspace, and their answers.
 
 use service_api::{
     ids::{Id as _, InvitationId, UserId, WorkspaceId},
@@ -8,27 +8,31 @@ use service_rules::{Timestamp, email::Address};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::memberships::{role_from_text, role_to_text};
 use crate::database::{Connection, Error};
+use crate::store::memberships::{role_from_text, role_to_text};
 
-pub struct New<'a> {
+/// An invitation to be stored.
+pub struct NewInvitation<'a> {
     pub id: InvitationId,
     pub workspace_id: WorkspaceId,
     pub address: &'a Address,
     pub role: Role,
     pub invited_by: UserId,
+    /// The session that sends the invitation.
+    pub made_by: &'a str,
     pub now: Timestamp,
     pub expires_at: Timestamp,
 }
 
-/// Invites an address; an earlier invitation that still waits gives way.
-pub async fn replace(db: &Connection, new: &New<'_>) -> Result<(), Error> {
+/// Stores an invitation. A pending invitation of the same address to the same workspace is replaced.
+pub async fn replace(db: &Connection, new: &NewInvitation<'_>) -> Result<(), Error> {
     db.execute(
-        r"insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at)
-          values ($1, $2, $3, $4, $5, $6, $7)
+        r"insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at, made_by)
+          values ($1, $2, $3, $4, $5, $6, $7, $8)
           on conflict (workspace_id, address) do update
              set id = excluded.id, role = excluded.role, invited_by = excluded.invited_by,
-                 created_at = excluded.created_at, expires_at = excluded.expires_at",
+                 created_at = excluded.created_at, expires_at = excluded.expires_at, made_by = excluded.made_by,
+                 answer = null, answered_at = null",
         &[
             &new.workspace_id.uuid(),
             &new.address.as_str(),
@@ -37,13 +41,15 @@ pub async fn replace(db: &Connection, new: &New<'_>) -> Result<(), Error> {
             &new.invited_by.uuid(),
             &new.now,
             &new.expires_at,
+            &new.made_by,
         ],
     )
     .await
     .map(drop)
 }
 
-/// Up to `limit` of those that wait, behind `after`.
+/// Returns up to `limit` invitations of a workspace that were not accepted, after `after`. Declined ones are included:
+/// the workspace does not learn that an invitation was declined.
 pub async fn list(
     db: &Connection,
     workspace_id: WorkspaceId,
@@ -54,65 +60,56 @@ pub async fn list(
     let rows = db
         .query(
             r"select id, address, role, created_at, expires_at from invitations
-               where workspace_id = $1 and expires_at > $2 and id > $3 order by id limit $4",
+               where workspace_id = $1 and expires_at > $2 and id > $3 and answer is distinct from 'accepted'
+               order by id limit $4",
             &[&workspace_id.uuid(), &now, &after.unwrap_or_default(), &limit],
         )
         .await?;
     rows.iter().map(from_row).collect()
 }
 
+/// Revokes an invitation; `false`: there is none that is not accepted.
 pub async fn delete(db: &Connection, workspace_id: WorkspaceId, id: InvitationId) -> Result<bool, Error> {
-    let sql = r"delete from invitations where workspace_id = $1 and id = $2";
+    let sql = r"delete from invitations where workspace_id = $1 and id = $2 and answer is distinct from 'accepted'";
     Ok(db.execute(sql, &[&workspace_id.uuid(), &id.uuid()]).await? == 1)
 }
 
-/// Up to so many invitations that wait for an address, whose workspace is there and whose sender still owns it; the
-/// workspaces stay as they are until this transaction ends.
-pub async fn take(
-    db: &Connection,
-    address: &Address,
-    now: Timestamp,
-    most: i64,
-) -> Result<Vec<(WorkspaceId, Role)>, Error> {
-    let rows = db
-        .query(
-            r"select i.workspace_id, i.role from invitations i
-                join workspaces w on w.id = i.workspace_id and w.deleted_at is null
-                join memberships m on m.user_id = i.invited_by and m.workspace_id = i.workspace_id
-                                  and m.role = 'owner' and m.ended_at is null
-               where i.address = $1 and i.expires_at > $2
-               order by i.workspace_id limit $3 for share of w, m",
-            &[&address.as_str(), &now, &most],
-        )
-        .await?;
-    let read = |row: &Row| {
-        let id: Uuid = row.try_get("workspace_id")?;
-        Ok((id.into(), role_from_text(row.try_get("role")?)?))
-    };
-    rows.iter().map(read).collect()
+/// Revokes several invitations that a user sent, to any workspace, unless they were accepted.
+pub async fn delete_several(db: &Connection, invited_by: UserId, ids: &[Uuid]) -> Result<u64, Error> {
+    let sql = r"delete from invitations where invited_by = $1 and id = any ($2) and answer is distinct from 'accepted'";
+    db.execute(sql, &[&invited_by.uuid(), &ids]).await
 }
 
-/// Forgets invitations of a workspace that somebody sent, or that are for their address: whoever no longer owns it has let
-/// nobody in, least of all themselves.
+/// Deletes the invitations of a workspace that a user sent or received. A user who no longer owns a workspace must not
+/// admit members, nor return by an invitation of their own.
 pub async fn delete_by_member(db: &Connection, workspace_id: WorkspaceId, member: UserId) -> Result<u64, Error> {
     db.execute(
         r"delete from invitations
-           where workspace_id = $1 and (invited_by = $2 or address = (select email from users where id = $2))",
+           where workspace_id = $1 and (invited_by = $2 or address in (select address from emails where user_id = $2))",
         &[&workspace_id.uuid(), &member.uuid()],
     )
     .await
 }
 
+/// Counts the pending invitations that a user sent, over all workspaces.
+pub async fn count_waiting(db: &Connection, inviter: UserId, now: Timestamp) -> Result<i64, Error> {
+    let sql = r"select count(*) as waiting from invitations
+                 where invited_by = $1 and expires_at > $2 and answer is distinct from 'accepted'";
+    let row = db.query_opt(sql, &[&inviter.uuid(), &now]).await?;
+    row.map_or(Ok(0), |row| Ok(row.try_get("waiting")?))
+}
+
+/// Deletes every invitation that a user sent.
+pub async fn delete_by_inviter(db: &Connection, inviter: UserId) -> Result<u64, Error> {
+    db.execute(r"delete from invitations where invited_by = $1", &[&inviter.uuid()]).await
+}
+
+/// Deletes every invitation of a workspace.
 pub async fn delete_by_workspace(db: &Connection, workspace_id: WorkspaceId) -> Result<u64, Error> {
     db.execute(r"delete from invitations where workspace_id = $1", &[&workspace_id.uuid()]).await
 }
 
-pub async fn delete_by_address(db: &Connection, address: &Address, workspaces: &[WorkspaceId]) -> Result<u64, Error> {
-    let ids: Vec<_> = workspaces.iter().map(|id| id.uuid()).collect();
-    let sql = r"delete from invitations where address = $1 and workspace_id = any ($2)";
-    db.execute(sql, &[&address.as_str(), &ids]).await
-}
-
+/// Deletes a batch of expired invitations.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from invitations where (workspace_id, address) in

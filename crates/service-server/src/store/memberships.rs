@@ -1,4 +1,4 @@
-//! Table `memberships`.
+//! Table `memberships`: the members of workspaces and their roles.
 
 use service_api::{
     ids::{Id as _, UserId, WorkspaceId},
@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
+/// Stores a membership.
 pub async fn insert(
     db: &Connection,
     user_id: UserId,
@@ -25,7 +26,7 @@ pub async fn insert(
     .map(drop)
 }
 
-/// The user's role in a workspace that still exists; `None` for strangers.
+/// Returns the user's role in a workspace; `None`: the user is not a member.
 pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<Option<Role>, Error> {
     let row = db
         .query_opt(
@@ -36,19 +37,74 @@ pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: Workspace
     row.map(|row| role_from_text(row.try_get("role")?)).transpose()
 }
 
-/// The workspaces that a user is in, with their names.
-pub async fn list_workspaces(db: &Connection, user_id: UserId) -> Result<Vec<(WorkspaceId, String)>, Error> {
+/// Returns the user's role in a workspace and locks it: transactions that change it wait until this one ends. `None`:
+/// the user is not a member.
+pub async fn lock_role(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<Option<Role>, Error> {
+    let row = db
+        .query_opt(
+            r"select role from memberships where user_id = $1 and workspace_id = $2 and ended_at is null for share",
+            &[&user_id.uuid(), &workspace_id.uuid()],
+        )
+        .await?;
+    row.map(|row| role_from_text(row.try_get("role")?)).transpose()
+}
+
+/// A workspace of a user, as pages show it.
+pub struct ListedWorkspace {
+    pub id: WorkspaceId,
+    pub name: String,
+    /// The user's own role.
+    pub role: Role,
+    /// The email address of an owner, which tells workspaces of the same name apart.
+    pub owner: String,
+}
+
+impl ListedWorkspace {
+    /// Its name and its owner in one text.
+    #[must_use]
+    pub fn with_owner(&self) -> String {
+        format!("{} ({})", self.name, self.owner)
+    }
+}
+
+/// Returns the workspaces of a user by name, each with its longest-standing owner.
+pub async fn list_workspaces(db: &Connection, user_id: UserId) -> Result<Vec<ListedWorkspace>, Error> {
     let rows = db
         .query(
-            r"select w.id, w.name from memberships m join workspaces w on w.id = m.workspace_id
+            r"select w.id, w.name, m.role, coalesce(owner.email, '') as owner
+                from memberships m join workspaces w on w.id = m.workspace_id
+                left join lateral (select u.email from memberships o join users u on u.id = o.user_id
+                                    where o.workspace_id = w.id and o.role = 'owner' and o.ended_at is null
+                                    order by u.disabled_at is not null, o.created_at, o.user_id limit 1) owner on true
                where m.user_id = $1 and m.ended_at is null order by w.name, w.id limit 200",
             &[&user_id.uuid()],
         )
         .await?;
-    rows.iter().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), row.try_get("name")?))).collect()
+    let read = |row: &Row| {
+        Ok(ListedWorkspace {
+            id: row.try_get::<_, Uuid>("id")?.into(),
+            name: row.try_get("name")?,
+            role: role_from_text(row.try_get("role")?)?,
+            owner: row.try_get("owner")?,
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
-/// Lets a user in, or in again, with this role; a role that they have stays.
+/// Returns the email address of a workspace's longest-standing owner; an enabled one if there is any.
+pub async fn find_owner(db: &Connection, workspace_id: WorkspaceId) -> Result<Option<String>, Error> {
+    let row = db
+        .query_opt(
+            r"select u.email from memberships o join users u on u.id = o.user_id
+               where o.workspace_id = $1 and o.role = 'owner' and o.ended_at is null
+               order by u.disabled_at is not null, o.created_at, o.user_id limit 1",
+            &[&workspace_id.uuid()],
+        )
+        .await?;
+    row.map(|row| Ok(row.try_get("email")?)).transpose()
+}
+
+/// Adds a user to a workspace with this role; `false`: the user is a member already, and keeps the role.
 pub async fn join(
     db: &Connection,
     user_id: UserId,
@@ -68,7 +124,7 @@ pub async fn join(
     Ok(joined == 1)
 }
 
-/// Up to `limit` of those who are in a workspace, behind `after`.
+/// Returns up to `limit` members of a workspace after `after`.
 pub async fn list_members(
     db: &Connection,
     workspace_id: WorkspaceId,
@@ -86,6 +142,7 @@ pub async fn list_members(
     rows.iter().map(from_row).collect()
 }
 
+/// Returns one member of a workspace.
 pub async fn find_member(db: &Connection, workspace_id: WorkspaceId, user_id: UserId) -> Result<Option<Member>, Error> {
     let row = db
         .query_opt(
@@ -106,6 +163,7 @@ fn from_row(row: &Row) -> Result<Member, Error> {
     })
 }
 
+/// Changes the role of a member; `false`: the user is not a member.
 pub async fn update_role(
     db: &Connection,
     user_id: UserId,
@@ -116,15 +174,16 @@ pub async fn update_role(
     Ok(db.execute(sql, &[&user_id.uuid(), &workspace_id.uuid(), &role_to_text(role)]).await? == 1)
 }
 
-/// How many owners a workspace has.
-pub async fn count_owners(db: &Connection, workspace_id: WorkspaceId) -> Result<i64, Error> {
-    let sql = r"select count(*) as owners from memberships
-                 where workspace_id = $1 and role = 'owner' and ended_at is null";
-    let row = db.query_opt(sql, &[&workspace_id.uuid()]).await?;
+/// Counts the enabled owners of a workspace other than one user. Disabled owners cannot act and are not counted.
+pub async fn count_other_owners(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<i64, Error> {
+    let sql = r"select count(*) as owners from memberships m join users u on u.id = m.user_id
+                 where m.workspace_id = $1 and m.user_id <> $2 and m.role = 'owner' and m.ended_at is null
+                   and u.disabled_at is null";
+    let row = db.query_opt(sql, &[&workspace_id.uuid(), &beside.uuid()]).await?;
     Ok(row.ok_or_else(|| super::impossible("memberships", "role"))?.try_get("owners")?)
 }
 
-/// Ends a membership; `false`: there is none that could end.
+/// Ends a membership; `false`: the user is not a member.
 pub async fn mark_ended(
     db: &Connection,
     user_id: UserId,
@@ -140,7 +199,7 @@ pub async fn mark_ended(
     Ok(changed == 1)
 }
 
-/// Whether a membership has ended. Writes it as it is: what is confirmed of that is confirmed of its end.
+/// Whether a membership has ended. Writes the row unchanged, so that the commit confirms the end.
 pub async fn touch_ended(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<bool, Error> {
     let sql = r"update memberships set ended_at = ended_at
                  where user_id = $1 and workspace_id = $2 and ended_at is not null";
@@ -152,6 +211,16 @@ pub async fn mark_all_ended(db: &Connection, workspace_id: WorkspaceId, now: Tim
     db.execute(
         r"update memberships set ended_at = $2 where workspace_id = $1 and ended_at is null",
         &[&workspace_id.uuid(), &now],
+    )
+    .await
+}
+
+/// Deletes up to `size` memberships that ended before `ended_before`.
+pub async fn delete_ended(db: &Connection, ended_before: Timestamp, size: i64) -> Result<u64, Error> {
+    db.execute(
+        r"delete from memberships where (user_id, workspace_id) in
+              (select user_id, workspace_id from memberships where ended_at <= $1 limit $2 for update skip locked)",
+        &[&ended_before, &size],
     )
     .await
 }

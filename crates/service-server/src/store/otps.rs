@@ -1,25 +1,27 @@
-//! Table `otps`.
+//! Table `otps`: sign-in codes. The table holds the MAC of a code, never the code itself.
 
 use service_api::ids::{Id as _, OtpId};
 use service_rules::{Timestamp, email::Address, otp};
 
 use crate::{
+    crypto::{digest::Digest, root_keys::Mac},
     database::{Connection, Error},
-    vault::Mac,
 };
 
-/// Puts a new code in the place of whatever code the address had with this client.
+/// Stores a code. A code of the same address, client and context is replaced.
 pub async fn replace(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(), Error> {
     db.execute(
-        r"insert into otps (address, client_id, id, mac_key, mac, attempts, created_at, expires_at)
-          values ($1, $2, $3, $4, $5, 0, $6, $7)
-          on conflict (address, client_id) do update
-             set id = excluded.id, mac_key = excluded.mac_key, mac = excluded.mac, attempts = 0,
-                 created_at = excluded.created_at, expires_at = excluded.expires_at, consumed_at = null",
+        r"insert into otps (address, client_id, context, id, device, mac_key, mac, attempts, created_at, expires_at)
+          values ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)
+          on conflict (address, client_id, context) do update
+             set id = excluded.id, device = excluded.device, mac_key = excluded.mac_key, mac = excluded.mac,
+                 attempts = 0, created_at = excluded.created_at, expires_at = excluded.expires_at, consumed_at = null",
         &[
             &otp.address.as_str(),
             &otp.client_id,
+            &otp.context.as_slice(),
             &id.uuid(),
+            &otp.device.map(<[u8; 32]>::as_slice),
             &i16::from(otp.mac.key_id),
             &otp.mac.bytes.as_slice(),
             &otp.created_at,
@@ -30,37 +32,46 @@ pub async fn replace(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(),
     .map(drop)
 }
 
-/// Ends codes that would be live beside a new one: one without a client ends all, one with a client ends that without.
-pub async fn delete_others(db: &Connection, address: &Address, client_id: &str) -> Result<(), Error> {
+/// Deletes codes of the same context that must not be live beside a new one. A code without a client replaces all
+/// others; a code with a client replaces the one without.
+pub async fn delete_others(db: &Connection, otp: &NewOtp<'_>) -> Result<(), Error> {
     db.execute(
-        r"delete from otps where address = $1 and client_id <> $2 and ($2 = '' or client_id = '')",
-        &[&address.as_str(), &client_id],
+        r"delete from otps
+           where address = $1 and context = $3 and client_id <> $2 and ($2 = '' or client_id = '')",
+        &[&otp.address.as_str(), &otp.client_id, &otp.context.as_slice()],
     )
     .await
     .map(drop)
 }
 
+/// A code to be stored.
 pub struct NewOtp<'a> {
     pub address: &'a Address,
-    /// Empty: any first-party client may redeem it.
+    /// Empty: any first-party client may redeem the code.
     pub client_id: &'a str,
+    /// The digest of what requested the code: a device, a sign-in flow or a network.
+    pub context: &'a Digest,
+    /// The digest of the device's secret, if a known device requested the code.
+    pub device: Option<&'a Digest>,
     pub mac: Mac,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
 }
 
-/// A code that may be tried, the try already counted.
+/// A live code whose attempt counter was increased.
 pub struct CountedTry {
-    pub address: String,
-    /// The client the code was asked for; empty: any.
+    pub address: Address,
+    /// The client for which the code was requested; empty: any first-party client.
     pub client_id: String,
-    /// Which try this is, counted from one.
+    /// The digest of the device's secret, if a known device requested the code.
+    pub device: Option<Vec<u8>>,
+    /// The number of this attempt, from 1.
     pub number: i16,
     pub mac_key: u8,
     pub mac: Vec<u8>,
 }
 
-/// Counts a try, if the code has any left and is live.
+/// Counts an attempt, if the code is live and has attempts left.
 pub async fn count_try(
     db: &Connection,
     id: OtpId,
@@ -71,16 +82,18 @@ pub async fn count_try(
         .query_opt(
             r"update otps set attempts = attempts + 1
                where id = $1 and client_id in ('', $2) and attempts < $3 and consumed_at is null and expires_at > $4
-              returning address, client_id, attempts, mac_key, mac",
-            &[&id.uuid(), &client_id, &otp::TRIES, &now],
+              returning address, client_id, device, attempts, mac_key, mac",
+            &[&id.uuid(), &client_id, &otp::MAX_OTP_ATTEMPTS, &now],
         )
         .await?;
     row.map(|row| {
         let mac_key =
             u8::try_from(row.try_get::<_, i16>("mac_key")?).map_err(|_| super::impossible("otps", "mac_key"))?;
+        let address = Address::parse(row.try_get("address")?).map_err(|_| super::impossible("otps", "address"))?;
         Ok(CountedTry {
-            address: row.try_get("address")?,
+            address,
             client_id: row.try_get("client_id")?,
+            device: row.try_get("device")?,
             number: row.try_get("attempts")?,
             mac_key,
             mac: row.try_get("mac")?,
@@ -89,7 +102,7 @@ pub async fn count_try(
     .transpose()
 }
 
-/// Whether the code was live and is spent now, by this call and no other.
+/// Consumes a code; `false`: it was consumed before or has expired.
 pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result<bool, Error> {
     let changed = db
         .execute(
@@ -100,6 +113,7 @@ pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result
     Ok(changed == 1)
 }
 
+/// Deletes a batch of expired codes.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from otps where id in

@@ -1,4 +1,4 @@
-//! Table `outbox`: mail to be sent, sealed.
+//! Table `outbox`: sealed mail that is to be sent.
 
 use service_api::ids::{Id as _, MailId};
 use service_rules::Timestamp;
@@ -6,12 +6,14 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-pub struct Claimed {
+/// A mail that this node is to send.
+pub struct ClaimedMail {
     pub id: MailId,
     pub sealed: Vec<u8>,
     pub attempts: i16,
 }
 
+/// Stores a mail.
 pub async fn insert(
     db: &Connection,
     id: MailId,
@@ -27,8 +29,8 @@ pub async fn insert(
     .map(drop)
 }
 
-/// Takes mails that are due; nobody else takes them before `retry_at`, which is also when they are tried again.
-pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) -> Result<Vec<Claimed>, Error> {
+/// Claims mails that are due. Until `retry_at` no other node claims them; then they are tried again.
+pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) -> Result<Vec<ClaimedMail>, Error> {
     let rows = db
         .query(
             r"update outbox set attempts = attempts + 1, next_attempt_at = $3
@@ -41,19 +43,22 @@ pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) ->
     rows.iter()
         .map(|row| {
             let id: Uuid = row.try_get("id")?;
-            Ok(Claimed { id: id.into(), sealed: row.try_get("sealed")?, attempts: row.try_get("attempts")? })
+            Ok(ClaimedMail { id: id.into(), sealed: row.try_get("sealed")?, attempts: row.try_get("attempts")? })
         })
         .collect()
 }
 
+/// Sets the time of the next attempt.
 pub async fn mark_next_attempt(db: &Connection, id: MailId, at: Timestamp) -> Result<(), Error> {
     db.execute(r"update outbox set next_attempt_at = $2 where id = $1", &[&id.uuid(), &at]).await.map(drop)
 }
 
+/// Deletes a mail that was sent or given up.
 pub async fn delete(db: &Connection, id: MailId) -> Result<(), Error> {
     db.execute(r"delete from outbox where id = $1", &[&id.uuid()]).await.map(drop)
 }
 
+/// Deletes a batch of mails that are too old to be sent.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from outbox where id in

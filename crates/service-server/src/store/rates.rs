@@ -1,28 +1,37 @@
-//! Table `rates`: limits as a steady rate with a burst (GCRA), each decided by one guarded statement.
+//! Table `rates`: rate limits with a burst (GCRA), each decided by one guarded statement.
 
 use service_rules::{Timestamp, limits::Rate};
 
 use crate::database::{Connection, Error};
 
-/// Records an arrival if the rate allows it; `false`: it does not, and nothing was recorded.
-pub async fn take(db: &Connection, key: &[u8], rate: Rate, now: Timestamp) -> Result<bool, Error> {
+/// Counts an arrival if the rate allows it, and returns the new theoretical arrival time. `None`: the rate does not
+/// allow it, and nothing is counted.
+pub async fn take(db: &Connection, key: &[u8], rate: Rate, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let taken = db
-        .execute(
+        .query_opt(
             r"insert into rates as kept (key, tat) values ($1, $2::timestamptz + make_interval(secs => $3))
               on conflict (key) do update set tat = greatest(kept.tat, $2) + make_interval(secs => $3)
-               where greatest(kept.tat, $2) + make_interval(secs => $3) <= $2 + make_interval(secs => $4)",
+               where greatest(kept.tat, $2) + make_interval(secs => $3) <= $2 + make_interval(secs => $4)
+              returning tat",
             &[&key, &now, &rate.interval(), &rate.tolerance()],
         )
         .await?;
-    Ok(taken == 1)
+    taken.map(|row| Ok(row.try_get("tat")?)).transpose()
 }
 
-/// The theoretical arrival time; `None`: nothing arrived lately.
+/// Takes back one arrival.
+pub async fn give_back(db: &Connection, key: &[u8], rate: Rate) -> Result<(), Error> {
+    let sql = r"update rates set tat = tat - make_interval(secs => $2) where key = $1";
+    db.execute(sql, &[&key, &rate.interval()]).await.map(drop)
+}
+
+/// Returns the theoretical arrival time; `None`: there was no recent arrival.
 pub async fn find(db: &Connection, key: &[u8]) -> Result<Option<Timestamp>, Error> {
     let row = db.query_opt(r"select tat from rates where key = $1", &[&key]).await?;
     row.map(|row| Ok(row.try_get("tat")?)).transpose()
 }
 
+/// Deletes a batch of rows that limit nothing any more.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from rates where key in

@@ -1,10 +1,10 @@
-//! Table `recent_hits`: limits over exact windows, each decided by one guarded statement.
+//! Table `recent_hits`: limits over exact time windows, each decided by one guarded statement.
 
 use service_rules::{Timestamp, limits::Window};
 
 use crate::database::{Connection, Error};
 
-/// Records a hit if every window has room for it; `false`: it has not, and nothing was recorded.
+/// Counts a hit if every window has room for it; `false`: a window is full, and nothing is counted.
 pub async fn take(db: &Connection, key: &[u8], windows: &[Window], now: Timestamp) -> Result<bool, Error> {
     let counts: Vec<i64> = windows.iter().map(|window| i64::from(window.count)).collect();
     let seconds: Vec<f64> = windows.iter().map(|window| f64::from(window.seconds)).collect();
@@ -27,7 +27,7 @@ pub async fn take(db: &Connection, key: &[u8], windows: &[Window], now: Timestam
     Ok(taken == 1)
 }
 
-/// Takes back one hit that was recorded at `at`.
+/// Takes back one hit that was counted at `at`.
 pub async fn give_back(db: &Connection, key: &[u8], at: Timestamp) -> Result<(), Error> {
     db.execute(
         r"update recent_hits
@@ -39,11 +39,13 @@ pub async fn give_back(db: &Connection, key: &[u8], at: Timestamp) -> Result<(),
     .map(drop)
 }
 
+/// Returns the recent hits of a key.
 pub async fn find(db: &Connection, key: &[u8]) -> Result<Vec<Timestamp>, Error> {
     let row = db.query_opt(r"select hits from recent_hits where key = $1", &[&key]).await?;
     row.map_or(Ok(Vec::new()), |row| Ok(row.try_get("hits")?))
 }
 
+/// Deletes a batch of rows that limit nothing any more.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from recent_hits where key in

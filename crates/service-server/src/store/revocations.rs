@@ -1,4 +1,4 @@
-//! Table `revocations`: what ended before its time, for every node to follow.
+//! Table `revocations`: credentials that were revoked before they expire. Every node follows this table.
 
 use service_api::{
     errors::Reason,
@@ -6,62 +6,84 @@ use service_api::{
 };
 use service_rules::{
     Timestamp,
-    revocation::{Ending, Subject},
+    revocation::{Revocation, Subject},
 };
 use tokio_postgres::Row;
 
-use crate::database::{Connection, Error};
+use crate::database::{Connection, Error, Identity};
 
-/// How far a follower has read: over which connection to which database, and which transactions had ended in it.
+/// How far a node has read the table: over which connection, and which transactions it has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The database and its timeline: another after a failover or a restore.
-    pub server: String,
-    /// The process of the database that answered. It does not outlive a crash, after which numbers of transactions may
-    /// be given out again.
+pub struct FeedPosition {
+    /// The database server. It differs after a failover or a restore.
+    pub server: Identity,
+    /// The backend process that answered. It does not survive a crash, after which PostgreSQL may assign transaction
+    /// numbers again.
     pub backend: String,
     pub snapshot: String,
 }
 
-/// What a read found, and where the next one begins.
-pub struct News {
-    pub endings: Vec<Ending>,
-    pub position: Position,
-    /// What time the database says it is.
+/// The revocations that a read returned, and where the next read begins.
+pub struct FeedBatch {
+    pub revocations: Vec<Revocation>,
+    pub position: FeedPosition,
+    /// Whether it was read from a standby, which may lag.
+    pub from_standby: bool,
+    /// The newest heartbeat of any node; read on a standby only.
+    pub newest_beat_at: Option<Timestamp>,
+    /// The time of the database.
     pub database_time: Timestamp,
 }
 
-pub async fn insert(db: &Connection, id: RevocationId, ending: &Ending) -> Result<(), Error> {
-    let (kind, subject) = to_text(&ending.subject);
+/// Stores a revocation.
+pub async fn insert(db: &Connection, id: RevocationId, revocation: &Revocation) -> Result<(), Error> {
+    let (kind, subject) = to_text(&revocation.subject);
     db.execute(
         r"insert into revocations (id, kind, subject, because, not_before, forget_at)
           values ($1, $2, $3, $4, $5, $6)",
-        &[&id.uuid(), &kind, &subject, &ending.because.as_str(), &ending.not_before, &ending.forget_at],
+        &[&id.uuid(), &kind, &subject, &revocation.because.as_str(), &revocation.not_before, &revocation.forget_at],
     )
     .await
     .map(drop)
 }
 
-/// The same for several grants at once.
-pub async fn insert_grants(db: &Connection, grants: &[(RevocationId, Ending)]) -> Result<(), Error> {
-    let Some((_, first)) = grants.first() else { return Ok(()) };
-    let ids: Vec<_> = grants.iter().map(|(id, _)| id.uuid()).collect();
-    let subjects: Vec<_> = grants.iter().map(|(_, ending)| to_text(&ending.subject).1).collect();
+/// Stores revocations of several grants or several CLI tokens in one statement. All of them have the reason and the
+/// times of the first.
+pub async fn insert_several(db: &Connection, revocations: &[(RevocationId, Revocation)]) -> Result<(), Error> {
+    let Some((_, first)) = revocations.first() else { return Ok(()) };
+    let ids: Vec<_> = revocations.iter().map(|(id, _)| id.uuid()).collect();
+    let (kinds, subjects): (Vec<_>, Vec<_>) =
+        revocations.iter().map(|(_, revocation)| to_text(&revocation.subject)).unzip();
     db.execute(
         r"insert into revocations (id, kind, subject, because, not_before, forget_at)
-          select id, 'grant', subject, $3, $4, $5 from unnest($1::uuid[], $2::text[]) as made (id, subject)",
-        &[&ids, &subjects, &first.because.as_str(), &first.not_before, &first.forget_at],
+          select id, kind, subject, $4, $5, $6
+            from unnest($1::uuid[], $2::text[], $3::text[]) as made (id, kind, subject)",
+        &[&ids, &kinds, &subjects, &first.because.as_str(), &first.not_before, &first.forget_at],
     )
     .await
     .map(drop)
 }
 
-/// Everything that still matters.
-pub async fn list(db: &Connection, now: Timestamp) -> Result<News, Error> {
+/// Returns all revocations that are still relevant.
+///
+/// A standby does not report which transactions of its snapshot are in progress. There the position is the oldest
+/// transaction of the snapshot, and the next read returns later revocations again.
+pub async fn list(db: &Connection, now: Timestamp) -> Result<FeedBatch, Error> {
     let rows = db
         .query(
-            r"select pg_current_snapshot()::text as snapshot, clock_timestamp() as database_time,
-                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as server,
+            r"select case when pg_is_in_recovery()
+                          then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))
+                          else pg_current_snapshot()::text
+                     end as snapshot,
+                     clock_timestamp() as database_time, pg_is_in_recovery() as from_standby,
+                     case when pg_is_in_recovery() then (select max(beat_at) from node_heartbeats) end
+                         as newest_beat_at,
+                     system_identifier::text as system,
+                     case when pg_is_in_recovery()
+                          then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
+                                  from pg_control_checkpoint() c cross join pg_control_recovery() r)
+                          else left(pg_walfile_name(pg_current_wal_lsn()), 8)
+                     end as timeline,
                      pid::text || '/' || backend_start::text as backend,
                      kind, subject, because, not_before, forget_at
                 from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid())
@@ -72,12 +94,23 @@ pub async fn list(db: &Connection, now: Timestamp) -> Result<News, Error> {
     read(&rows)
 }
 
-/// What was committed since the transactions of `snapshot` were looked at, whatever its place in the table.
-pub async fn list_since(db: &Connection, snapshot: &str) -> Result<News, Error> {
+/// Returns the revocations of transactions that `snapshot` does not include.
+pub async fn list_since(db: &Connection, snapshot: &str) -> Result<FeedBatch, Error> {
     let rows = db
         .query(
-            r"select pg_current_snapshot()::text as snapshot, clock_timestamp() as database_time,
-                     system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as server,
+            r"select case when pg_is_in_recovery()
+                          then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))
+                          else pg_current_snapshot()::text
+                     end as snapshot,
+                     clock_timestamp() as database_time, pg_is_in_recovery() as from_standby,
+                     case when pg_is_in_recovery() then (select max(beat_at) from node_heartbeats) end
+                         as newest_beat_at,
+                     system_identifier::text as system,
+                     case when pg_is_in_recovery()
+                          then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
+                                  from pg_control_checkpoint() c cross join pg_control_recovery() r)
+                          else left(pg_walfile_name(pg_current_wal_lsn()), 8)
+                     end as timeline,
                      pid::text || '/' || backend_start::text as backend,
                      kind, subject, because, not_before, forget_at
                 from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid()) left join revocations
@@ -89,6 +122,7 @@ pub async fn list_since(db: &Connection, snapshot: &str) -> Result<News, Error> 
     read(&rows)
 }
 
+/// Deletes a batch of revocations whose credentials have expired.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from revocations where id in
@@ -98,29 +132,35 @@ pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64,
     .await
 }
 
-/// Tells whoever listens that there is something to read.
+/// Notifies the nodes that listen.
 pub async fn notify(db: &Connection) -> Result<(), Error> {
     db.execute(r"select pg_notify('service_revocations', '')", &[]).await.map(drop)
 }
 
-fn read(rows: &[Row]) -> Result<News, Error> {
+fn read(rows: &[Row]) -> Result<FeedBatch, Error> {
     let first = rows.first().ok_or_else(|| super::impossible("revocations", "id"))?;
-    let position = Position {
-        server: first.try_get("server")?,
+    let server = Identity::parse(first.try_get("system")?, first.try_get("timeline")?);
+    let position = FeedPosition {
+        server: server.ok_or_else(|| super::impossible("pg_control_system", "timeline"))?,
         backend: first.try_get("backend")?,
         snapshot: first.try_get("snapshot")?,
     };
+    let (from_standby, newest_beat_at) = (first.try_get("from_standby")?, first.try_get("newest_beat_at")?);
     let database_time = first.try_get("database_time")?;
     let written = rows.iter().filter(|row| !matches!(row.try_get::<_, Option<&str>>("kind"), Ok(None)));
-    let endings = written.map(ending).collect::<Result<_, _>>()?;
-    Ok(News { endings, position, database_time })
+    let revocations = written.map(revocation).collect::<Result<_, _>>()?;
+    Ok(FeedBatch { revocations, position, from_standby, newest_beat_at, database_time })
 }
 
-fn ending(row: &Row) -> Result<Ending, Error> {
-    let subject = from_text(row.try_get("kind")?, row.try_get("subject")?);
-    Ok(Ending {
-        subject: subject.ok_or_else(|| super::impossible("revocations", "subject"))?,
-        // A reason that only a newer version knows ends the credential all the same.
+fn revocation(row: &Row) -> Result<Revocation, Error> {
+    let kind = row.try_get("kind")?;
+    let subject = from_text(kind, row.try_get("subject")?).unwrap_or_else(|| {
+        tracing::warn!(kind, "A revocation is of a kind that this version does not know; tokens are looked up");
+        Subject::Unknown
+    });
+    Ok(Revocation {
+        subject,
+        // An unknown reason, written by a newer version, revokes as well.
         because: Reason::parse(row.try_get("because")?).unwrap_or(Reason::RevokedByAdmin),
         not_before: row.try_get("not_before")?,
         forget_at: row.try_get("forget_at")?,
@@ -135,7 +175,10 @@ fn to_text(subject: &Subject) -> (&'static str, String) {
         Subject::Membership(user, workspace) => ("membership", format!("{user} {workspace}")),
         Subject::Workspace(id) => ("workspace", id.to_string()),
         Subject::SigningKey(kid) => ("signing_key", kid.clone()),
-        Subject::Everybody => ("everybody", String::new()),
+        Subject::Client(id) => ("client", id.clone()),
+        Subject::AllUsers => ("everybody", String::new()),
+        // This kind is only ever read.
+        Subject::Unknown => ("unknown", String::new()),
     }
 }
 
@@ -150,7 +193,8 @@ fn from_text(kind: &str, subject: &str) -> Option<Subject> {
         }
         "workspace" => Subject::Workspace(subject.parse::<WorkspaceId>().ok()?),
         "signing_key" => Subject::SigningKey(subject.to_owned()),
-        "everybody" => Subject::Everybody,
+        "client" => Subject::Client(subject.to_owned()),
+        "everybody" => Subject::AllUsers,
         _ => return None,
     })
 }

@@ -1,58 +1,95 @@
-//! Table `sign_in_flows`: what is under way in a browser.
+//! Table `sign_in_flows`: sign-ins in progress in a browser.
 
 use service_api::ids::{BrowserSessionId, FlowId, Id as _, OtpId};
-use service_rules::{Timestamp, authorization::Request};
+use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-pub struct Flow {
+/// A sign-in in progress.
+pub struct SignInFlow {
     pub id: FlowId,
-    /// What a client asked for; `None`: the person wants to see their account.
-    pub request: Option<Request>,
-    /// Whom a code was sent to.
-    pub email: Option<String>,
+    pub wish: SignInPurpose,
+    /// The address that a code was sent to.
+    pub email: Option<Address>,
     pub otp_id: Option<OtpId>,
     pub resend_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub finished: bool,
 }
 
+/// What the user does after signing in.
+pub enum SignInPurpose {
+    /// Opens the account page.
+    Account,
+    /// Answers the authorization request of a client.
+    Access(AuthorizationRequest),
+    /// Answers an authorization request that cannot be checked before the client's metadata document is fetched. These
+    /// are its parameters as they were sent, all untrusted.
+    Unread(Vec<(String, String)>),
+}
+
+impl SignInFlow {
+    /// Returns the client's authorization request, if it was checked.
+    #[must_use]
+    pub const fn request(&self) -> Option<&AuthorizationRequest> {
+        match &self.wish {
+            SignInPurpose::Access(request) => Some(request),
+            SignInPurpose::Account | SignInPurpose::Unread(_) => None,
+        }
+    }
+}
+
+/// Stores a flow.
 pub async fn insert(
     db: &Connection,
     id: FlowId,
     browser: BrowserSessionId,
-    request: Option<&Request>,
+    wish: &SignInPurpose,
     (now, expires_at): (Timestamp, Timestamp),
 ) -> Result<(), Error> {
+    let (request, parameters) = match wish {
+        SignInPurpose::Account => (None, None),
+        SignInPurpose::Access(request) => (Some(Json(request)), None),
+        SignInPurpose::Unread(parameters) => (None, Some(Json(parameters))),
+    };
     db.execute(
-        r"insert into sign_in_flows (id, browser_id, request, created_at, expires_at) values ($1, $2, $3, $4, $5)",
-        &[&id.uuid(), &browser.uuid(), &request.map(Json), &now, &expires_at],
+        r"insert into sign_in_flows (id, browser_id, request, parameters, created_at, expires_at)
+          values ($1, $2, $3, $4, $5, $6)",
+        &[&id.uuid(), &browser.uuid(), &request, &parameters, &now, &expires_at],
     )
     .await
     .map(drop)
 }
 
-/// A flow of this browser; in any other it does not exist.
+/// Returns a flow of this browser. In another browser the flow does not exist.
 pub async fn find(
     db: &Connection,
     id: FlowId,
     browser: BrowserSessionId,
     now: Timestamp,
-) -> Result<Option<Flow>, Error> {
+) -> Result<Option<SignInFlow>, Error> {
     let row = db
         .query_opt(
-            r"select request, email, otp_id, resend_at, created_at, finished_at is not null as finished
+            r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished
                 from sign_in_flows where id = $1 and browser_id = $2 and expires_at > $3",
             &[&id.uuid(), &browser.uuid(), &now],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
-    Ok(Some(Flow {
+    let request = row.try_get::<_, Option<Json<AuthorizationRequest>>>("request")?;
+    let parameters = row.try_get::<_, Option<Json<Vec<(String, String)>>>>("parameters")?;
+    let wish = match (request, parameters) {
+        (Some(Json(request)), _) => SignInPurpose::Access(request),
+        (None, Some(Json(parameters))) => SignInPurpose::Unread(parameters),
+        (None, None) => SignInPurpose::Account,
+    };
+    let email = row.try_get::<_, Option<&str>>("email")?.map(Address::parse).transpose();
+    Ok(Some(SignInFlow {
         id,
-        request: row.try_get::<_, Option<Json<Request>>>("request")?.map(|Json(request)| request),
-        email: row.try_get("email")?,
+        wish,
+        email: email.map_err(|_| super::impossible("sign_in_flows", "email"))?,
         otp_id: row.try_get::<_, Option<Uuid>>("otp_id")?.map(Into::into),
         resend_at: row.try_get("resend_at")?,
         created_at: row.try_get("created_at")?,
@@ -60,17 +97,23 @@ pub async fn find(
     }))
 }
 
-/// Remembers whom a code was sent to.
+/// Stores the authorization request that the flow's parameters amount to.
+pub async fn set_request(db: &Connection, id: FlowId, request: &AuthorizationRequest) -> Result<(), Error> {
+    let sql = r"update sign_in_flows set request = $2, parameters = null where id = $1 and request is null";
+    db.execute(sql, &[&id.uuid(), &Json(request)]).await.map(drop)
+}
+
+/// Records the address that a code was sent to.
 pub async fn mark_sent(
     db: &Connection,
     id: FlowId,
-    email: &str,
+    email: &Address,
     otp_id: OtpId,
     resend_at: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
         r"update sign_in_flows set email = $2, otp_id = $3, resend_at = $4 where id = $1",
-        &[&id.uuid(), &email, &otp_id.uuid(), &resend_at],
+        &[&id.uuid(), &email.as_str(), &otp_id.uuid(), &resend_at],
     )
     .await
     .map(drop)
@@ -82,6 +125,7 @@ pub async fn mark_finished(db: &Connection, id: FlowId, now: Timestamp) -> Resul
     Ok(db.execute(sql, &[&id.uuid(), &now]).await? == 1)
 }
 
+/// Deletes a batch of expired flows.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
         r"delete from sign_in_flows where id in

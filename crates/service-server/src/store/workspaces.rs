@@ -4,15 +4,15 @@ use service_api::{
     ids::{Id as _, UserId, WorkspaceId},
     workspaces::Workspace,
 };
-use service_rules::Timestamp;
+use service_rules::{Timestamp, display_name::DisplayName};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::memberships::role_from_text;
+use crate::store::memberships::role_from_text;
 
 use crate::database::{Connection, Error};
 
-/// Deletes a workspace; `false`: there is none such.
+/// Marks a workspace as deleted; `false`: there is no such workspace.
 pub async fn mark_deleted(db: &Connection, id: WorkspaceId, now: Timestamp) -> Result<bool, Error> {
     let changed = db
         .execute(r"update workspaces set deleted_at = $2 where id = $1 and deleted_at is null", &[&id.uuid(), &now])
@@ -20,7 +20,7 @@ pub async fn mark_deleted(db: &Connection, id: WorkspaceId, now: Timestamp) -> R
     Ok(changed == 1)
 }
 
-/// Whether it was deleted while this user was one of its owners.
+/// Whether a workspace was deleted while this user was one of its owners.
 pub async fn was_deleted_under(db: &Connection, id: WorkspaceId, user_id: UserId) -> Result<bool, Error> {
     let row = db
         .query_opt(
@@ -32,29 +32,35 @@ pub async fn was_deleted_under(db: &Connection, id: WorkspaceId, user_id: UserId
     Ok(row.is_some())
 }
 
-/// Writes without changing anything: what is confirmed of it is confirmed of what was written before.
+/// Writes the row unchanged, so that the commit confirms the earlier change.
 pub async fn touch(db: &Connection, id: WorkspaceId) -> Result<(), Error> {
     db.execute(r"update workspaces set deleted_at = deleted_at where id = $1", &[&id.uuid()]).await.map(drop)
 }
 
-pub async fn insert(db: &Connection, id: WorkspaceId, name: &str, now: Timestamp) -> Result<(), Error> {
-    db.execute(r"insert into workspaces (id, name, created_at) values ($1, $2, $3)", &[&id.uuid(), &name, &now])
-        .await
-        .map(drop)
+/// Stores a workspace.
+pub async fn insert(db: &Connection, id: WorkspaceId, name: &DisplayName, now: Timestamp) -> Result<(), Error> {
+    db.execute(
+        r"insert into workspaces (id, name, created_at) values ($1, $2, $3)",
+        &[&id.uuid(), &name.as_str(), &now],
+    )
+    .await
+    .map(drop)
 }
 
-/// Holds a workspace, so that whoever changes who is in it does so after another; `false`: there is none such.
+/// Locks a workspace: other transactions that change its members wait until this one ends. `false`: there is no such
+/// workspace.
 pub async fn lock(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
     let sql = r"select from workspaces where id = $1 and deleted_at is null for update";
     Ok(db.query_opt(sql, &[&id.uuid()]).await?.is_some())
 }
 
-pub async fn update_name(db: &Connection, id: WorkspaceId, name: &str) -> Result<bool, Error> {
+/// Renames a workspace; `false`: there is no such workspace.
+pub async fn update_name(db: &Connection, id: WorkspaceId, name: &DisplayName) -> Result<bool, Error> {
     let sql = r"update workspaces set name = $2 where id = $1 and deleted_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &name]).await? == 1)
+    Ok(db.execute(sql, &[&id.uuid(), &name.as_str()]).await? == 1)
 }
 
-/// The workspaces of a user behind `after`, or one of them.
+/// Returns up to `limit` workspaces of a user after `after`, or the one named by `only`.
 pub async fn list_by_user(
     db: &Connection,
     user_id: UserId,
@@ -83,7 +89,20 @@ pub async fn list_by_user(
     rows.iter().map(workspace).collect()
 }
 
-/// How many workspaces a user is in.
+/// Returns a workspace that was deleted before `deleted_before`, and locks it until the transaction ends.
+pub async fn lock_deleted(db: &Connection, deleted_before: Timestamp) -> Result<Option<WorkspaceId>, Error> {
+    let sql = r"select id from workspaces where deleted_at <= $1 order by deleted_at limit 1 for update skip locked";
+    let row = db.query_opt(sql, &[&deleted_before]).await?;
+    row.map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).transpose()
+}
+
+/// Deletes the row of a deleted workspace, with its remaining memberships.
+pub async fn delete(db: &Connection, id: WorkspaceId) -> Result<(), Error> {
+    db.execute(r"delete from memberships where workspace_id = $1", &[&id.uuid()]).await?;
+    db.execute(r"delete from workspaces where id = $1 and deleted_at is not null", &[&id.uuid()]).await.map(drop)
+}
+
+/// Counts the workspaces of a user.
 pub async fn count_by_user(db: &Connection, user_id: UserId) -> Result<i64, Error> {
     let sql = r"select count(*) as there from memberships where user_id = $1 and ended_at is null";
     let row = db.query_opt(sql, &[&user_id.uuid()]).await?;

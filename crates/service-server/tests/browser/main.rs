@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use service_testkit::{
-    browser::{Browser, ENTER, Looks, TAB},
+    browser::{Browser, ENTER, Looks, SPACE, TAB},
     server::{Setup, TestServer},
     tour::{authorize_url, code_for, make_client, tour},
 };
@@ -28,17 +28,17 @@ impl Waiting {
     }
 
     /// The address that the browser asked for.
-    async fn answer(&self) -> Result<reqwest::Url> {
+    async fn response(&self) -> Result<reqwest::Url> {
         let (mut stream, _) = self.listener.accept().await?;
         let mut head = vec![0; 8_192];
         let length = stream.read(&mut head).await?;
         let head = String::from_utf8_lossy(&head[..length]).into_owned();
         let body = "<!doctype html><title>Done</title><p id=done>You can close this window.";
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(response.as_bytes()).await?;
         let path = head.split(' ').nth(1).context("no request")?;
         Ok(reqwest::Url::parse(&format!("http://127.0.0.1{path}"))?)
     }
@@ -49,14 +49,14 @@ fn parameter(url: &reqwest::Url, name: &str) -> Option<String> {
 }
 
 /// Tokens for the code in an answer.
-async fn exchange(server: &TestServer, client: &str, waiting: &Waiting, answer: &reqwest::Url) -> Result<String> {
-    let code = parameter(answer, "code").with_context(|| format!("no code in {answer}"))?;
+async fn exchange(server: &TestServer, client: &str, waiting: &Waiting, response: &reqwest::Url) -> Result<String> {
+    let code = parameter(response, "code").with_context(|| format!("no code in {response}"))?;
     server.leaks.register("authorization code", &code);
     let body = json!({
         "grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": VERIFIER,
         "redirect_uri": waiting.redirect_uri,
     });
-    let tokens = server.door.post("/oauth/token", &body).await?;
+    let tokens = server.http.post("/oauth/token", &body).await?;
     ensure!(tokens.status == 200, "{}", tokens.text);
     Ok(tokens.field("access_token").to_owned())
 }
@@ -74,19 +74,20 @@ async fn through(server: &TestServer, looks: Looks) -> Result<()> {
     browser.click("button.main").await?;
     browser.wait_for("button[value=allow]").await?;
     ensure!(browser.text("body").await?.contains("127.0.0.1"), "the page does not say where one is sent");
-    let (answer, clicked) = tokio::join!(waiting.answer(), browser.click("button[value=allow]"));
+    browser.click("input[name=space]").await?;
+    let (response, clicked) = tokio::join!(waiting.response(), browser.click("button[value=allow]"));
     clicked?;
-    let answer = answer?;
+    let response = response?;
     browser.wait_for("#done").await?;
     ensure!(browser.address().await?.starts_with(&waiting.redirect_uri), "the policy of the page kept the browser");
-    let token = exchange(server, &client, &waiting, &answer).await?;
-    ensure!(server.door.get("/v1/whoami", Some(&token)).await?.status == 200, "the token does not work");
-    browser.go(&format!("{}/account", server.door.url)).await?;
+    let token = exchange(server, &client, &waiting, &response).await?;
+    ensure!(server.http.get("/v1/whoami", Some(&token)).await?.status == 200, "the token does not work");
+    browser.go(&format!("{}/account/apps", server.http.url)).await?;
     ensure!(browser.text("body").await?.contains("Terminal Notes"), "the app is not listed");
-    browser.click("form[action^='/account/sessions/grant_'] button").await?;
+    browser.click("form[action^='/account/apps/consent_'] button").await?;
     browser.wait_for("h1").await?;
     let began = std::time::Instant::now();
-    while server.door.get("/v1/whoami", Some(&token)).await?.status == 200 {
+    while server.http.get("/v1/whoami", Some(&token)).await?.status == 200 {
         ensure!(began.elapsed().as_secs() < 5, "the token lives on");
     }
     if looks.phone {
@@ -130,25 +131,79 @@ fn by_keyboard_alone_everything_works() -> Result<()> {
         browser.wait_for("button[value=allow]").await?;
         for _ in 0..20 {
             browser.press(TAB).await?;
+            if browser.focused().await? == "space" {
+                browser.press(SPACE).await?;
+            }
             if browser.focused().await? == "Allow" {
                 break;
             }
         }
         ensure!(browser.focused().await? == "Allow", "the button cannot be reached");
-        let (answer, pressed) = tokio::join!(waiting.answer(), browser.press(ENTER));
+        let (response, pressed) = tokio::join!(waiting.response(), browser.press(ENTER));
         pressed?;
-        exchange(server, &client, &waiting, &answer?).await.map(drop)
+        exchange(server, &client, &waiting, &response?).await.map(drop)
+    })
+}
+
+/// Serves one page on another site, with a link.
+async fn link_elsewhere(href: &str) -> Result<(String, tokio::task::JoinHandle<()>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    // To a browser this name and the server's address are two sites.
+    let page = format!("http://localhost:{}/", listener.local_addr()?.port());
+    let body = format!("<!doctype html><title>Elsewhere</title><a id=link href=\"{href}\">Sign in</a>");
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 8_192];
+            drop(stream.read(&mut head).await);
+            let response = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            drop(stream.write_all(response.as_bytes()).await);
+        }
+    });
+    Ok((page, serving))
+}
+
+#[test]
+fn a_link_on_another_site_brings_the_device_along_rv_08() -> Result<()> {
+    let setup = Setup::default().on_system_clock().set("limits.browsers_per_network", "3+1");
+    setup.run(async |server| {
+        let sign_in = format!("{}/sign-in", server.http.url);
+        let browser = Browser::open(Looks::default()).await?;
+        browser.go(&sign_in).await?;
+        browser.type_into("input[name=email]", "ann@acme.test").await?;
+        browser.click("button[type=submit]").await?;
+        let code = code_for(server, "ann@acme.test").await?;
+        browser.type_into("input[name=code]", &code).await?;
+        browser.click("button.main").await?;
+        browser.wait_for("form[action='/sign-out'] button").await?;
+        browser.click("form[action='/sign-out'] button").await?;
+        // Strangers use up the limit of the network.
+        let began = std::time::Instant::now();
+        while server.http.get("/sign-in", None).await?.status != 429 {
+            ensure!(began.elapsed().as_secs() < 20, "the network has no limit");
+        }
+        let (page, serving) = link_elsewhere(&sign_in).await?;
+        browser.go(&page).await?;
+        browser.click("#link").await?;
+        browser.wait_for("input[name=email]").await.context("the device did not come along")?;
+        serving.abort();
+        Ok(())
     })
 }
 
 #[test]
-fn no_page_keeps_anybody_out() -> Result<()> {
+fn every_page_is_accessible() -> Result<()> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients/node_modules/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(root).context("axe-core is missing: run `cargo xtask clients`")?;
-    for (number, looks) in
-        [Looks::default(), Looks { dark: true, ..Looks::default() }, Looks { phone: true, ..Looks::default() }]
-            .into_iter()
-            .enumerate()
+    for (number, looks) in [
+        Looks::default(),
+        Looks { dark: true, ..Looks::default() },
+        Looks { phone: true, language: Some("de"), ..Looks::default() },
+    ]
+    .into_iter()
+    .enumerate()
     {
         run(async |server| {
             let browser = Browser::open(looks).await?;

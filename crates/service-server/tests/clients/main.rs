@@ -41,7 +41,7 @@ async fn signs_in(server: &TestServer, mut command: Command) -> Result<()> {
     let redirect_uri = "http://127.0.0.1:53682/callback";
     let client = make_client(server, "Stock client", "http://127.0.0.1/callback").await?;
     let mut child = command
-        .env("ISSUER", &server.door.url)
+        .env("ISSUER", &server.http.url)
         .env("CLIENT_ID", &client)
         .env("REDIRECT_URI", redirect_uri)
         .env("AUTHLIB_INSECURE_TRANSPORT", "1")
@@ -98,20 +98,20 @@ fn the_conformance_suite_of_mcp_passes_dm_07() -> Result<()> {
         let results = tempfile::tempdir()?;
         let mut child = Command::new(modules.join(".bin/node"))
             .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
-            .args(["authorization", "--url", &server.door.url, "--client-id", &client])
-            .args(["--resource", &format!("{}/mcp", server.door.url), "-p", &port.to_string(), "-o"])
+            .args(["authorization", "--url", &server.http.url, "--client-id", &client])
+            .args(["--resource", &format!("{}/mcp", server.http.url), "-p", &port.to_string(), "-o"])
             .arg(results.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .context("the suite does not run: run `cargo xtask clients`")?;
         let mut lines = BufReader::new(child.stdout.take().context("it says nothing")?).lines();
-        let wanted = format!("{}/oauth/authorize", server.door.url);
+        let wanted = format!("{}/oauth/authorize", server.http.url);
         let mut said = Vec::new();
         let address = loop {
             let (next, rest) = tokio::task::spawn_blocking(move || (lines.next(), lines)).await?;
             lines = rest;
-            let Some(line) = next.transpose()? else { bail!("it asked nobody to sign in: {said:#?}") };
+            let Some(line) = next.transpose()? else { bail!("no user was asked to sign in: {said:#?}") };
             let found = line.split_whitespace().find(|word| word.starts_with(&wanted)).map(str::to_owned);
             said.push(line);
             if let Some(address) = found {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::{Value, json};
 use service_testkit::{
-    answer::{Answer, Door},
+    response::{TestClient, TestResponse},
     server::{Setup, TestServer, otp_exchange},
 };
 
@@ -22,10 +22,10 @@ fn no_answer_tells_by_its_time_who_has_an_account_lo_01_ot_01() -> Result<()> {
         let (mut options, mut asking, mut failing) = (Pairs::default(), Pairs::default(), Pairs::default());
         for number in 1..=PAIRS {
             let bodies = ["known", "other"].map(|kind| json!({ "email": format!("{kind}{number}@acme.test") }));
-            options.take(&server.door, "/v1/login-options", bodies.clone()).await?;
-            let asked = asking.take(&server.door, "/v1/otp-tokens", bodies).await?;
-            let bodies = asked.each_ref().map(|answer| otp_exchange(answer.field("otpId"), "00000000", "read"));
-            failing.take(&server.door, "/oauth/token", bodies).await?;
+            options.take(&server.http, "/v1/login-options", bodies.clone()).await?;
+            let asked = asking.take(&server.http, "/v1/otp-tokens", bodies).await?;
+            let bodies = asked.each_ref().map(|response| otp_exchange(response.field("otpId"), "00000000", "read"));
+            failing.take(&server.http, "/oauth/token", bodies).await?;
         }
         options.assert_alike("options");
         asking.assert_alike("asking");
@@ -53,10 +53,10 @@ struct Pairs(Vec<f64>);
 
 impl Pairs {
     /// Sends both bodies of a pair, the first one first in every other pair; returns their answers in the order given.
-    async fn take(&mut self, door: &Door, path: &str, bodies: [Value; 2]) -> Result<[Answer; 2]> {
+    async fn take(&mut self, http: &TestClient, path: &str, bodies: [Value; 2]) -> Result<[TestResponse; 2]> {
         let ask = async |body: &Value| {
             let began = Instant::now();
-            anyhow::Ok((door.post(path, body).await?, began.elapsed().as_secs_f64()))
+            anyhow::Ok((http.post(path, body).await?, began.elapsed().as_secs_f64()))
         };
         let [first, second] = if self.0.len().is_multiple_of(2) {
             [ask(&bodies[0]).await?, ask(&bodies[1]).await?]

@@ -1,19 +1,19 @@
-//! The encodings in which a secret may hide.
+//! The encodings in which a secret may occur.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Fewer characters of base64 than this would be found by chance.
-const SHORTEST_BASE64: usize = 8;
+/// Shorter base64 texts would be found by chance.
+const MIN_BASE64_LENGTH: usize = 8;
 
-/// Both alphabets of base64 at all alignments: the characters that are the same whatever surrounds the secret.
+/// Returns base64 in both alphabets at all alignments: the characters that do not depend on what surrounds the secret.
 pub(super) fn base64_anywhere(secret: &[u8]) -> Vec<String> {
     let mut parts = Vec::new();
     for bytes_before in 0..3 {
         let mut bytes = vec![0; bytes_before];
         bytes.extend_from_slice(secret);
         let (start, end) = ((bytes_before * 8).div_ceil(6), bytes.len() * 8 / 6);
-        if end >= start + SHORTEST_BASE64 {
+        if end >= start + MIN_BASE64_LENGTH {
             for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
                 parts.push(encoded[start..end].to_owned());
             }
@@ -23,7 +23,7 @@ pub(super) fn base64_anywhere(secret: &[u8]) -> Vec<String> {
     parts
 }
 
-/// Base64 of the secret and nothing else, without padding.
+/// Returns base64 of the secret alone, without padding.
 pub(super) fn base64_alone(secret: &[u8]) -> String {
     STANDARD_NO_PAD.encode(secret)
 }
@@ -32,21 +32,21 @@ pub(super) fn hex(secret: &[u8]) -> String {
     secret.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// The secret as inside of a JSON string.
+/// Returns the secret as in a JSON string.
 pub(super) fn json(secret: &str) -> String {
     let quoted = serde_json::Value::from(secret).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// A text with its percent-encoding undone, which still knows where everything was.
+/// A percent-decoded text that maps back to the original offsets.
 pub(super) struct PercentDecoded {
     pub(super) bytes: Vec<u8>,
-    /// Where in `bytes` the decoded ones are.
+    /// The indexes of the decoded bytes in `bytes`.
     decoded_at: Vec<usize>,
 }
 
 impl PercentDecoded {
-    /// `None` when nothing is percent-encoded.
+    /// Decodes a text; `None`: nothing in it is percent-encoded.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
         let mut bytes = Vec::with_capacity(text.len());
         let mut decoded_at = Vec::new();

@@ -1,5 +1,5 @@
-//! The leak scanner: secrets issued during a test are registered, and the test fails when one of them occurs in a
-//! channel where it does not belong, such as a log or the database, also when it is encoded there.
+//! The leak scanner. Secrets that are issued during a test are registered. The test fails if one of them occurs in a
+//! channel where it does not belong, such as a log or the database, also in encoded form.
 
 mod encodings;
 mod patterns;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::encodings::PercentDecoded;
 use self::patterns::Patterns;
 
-/// The registered secrets; clones share them.
+/// The registered secrets. Clones share them.
 #[derive(Clone, Default)]
 pub struct Leaks {
     registry: Arc<Mutex<Registry>>,
 }
 
-/// A secret in a channel. It never holds the secret itself, so that reporting a leak is not another one.
+/// A secret in a channel. It does not contain the secret, so that a report is not another leak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub channel: String,
@@ -33,13 +33,13 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     Raw,
-    /// A code of digits in two halves, such as `1234 5678`.
+    /// A code in two halves, such as `1234 5678`.
     Grouped,
     /// With letters in another case.
     CaseFolded,
-    /// As inside of a JSON string, where that differs from the raw form.
+    /// As in a JSON string, where that differs from the raw form.
     JsonEscaped,
-    /// Found only after undoing percent-encoding, of all or some of the bytes.
+    /// Found only after percent-decoding, of all or some of the bytes.
     PercentEncoded,
     /// In either alphabet and at any alignment.
     Base64,
@@ -48,7 +48,7 @@ pub enum Form {
 }
 
 impl Leaks {
-    /// From now on `secret` must not be found. Nothing happens when it is empty or registered already.
+    /// Registers a secret. Does nothing if it is empty or registered already.
     pub fn register(&self, kind: &'static str, secret: &str) {
         let mut registry = self.registry();
         if secret.is_empty() || registry.secrets.iter().any(|(_, known)| known == secret) {
@@ -58,7 +58,7 @@ impl Leaks {
         registry.patterns = None;
     }
 
-    /// The first place of every secret in every form, in the order of the text.
+    /// Returns the first place of every secret in every form, in the order of the text.
     #[must_use]
     pub fn scan(&self, channel: &str, text: &[u8]) -> Vec<Finding> {
         let patterns = self.patterns();
@@ -94,7 +94,7 @@ impl Leaks {
         findings
     }
 
-    /// Fails the test when `text` contains a secret, naming the place but not the secret.
+    /// Fails the test if `text` contains a secret. Reports the place but not the secret.
     #[track_caller]
     pub fn assert_clean(&self, channel: &str, text: &[u8]) {
         let findings = self.scan(channel, text);
@@ -104,7 +104,7 @@ impl Leaks {
         }
     }
 
-    /// Kept until the next secret is registered, because building them takes longer than scanning a short text.
+    /// Returns the patterns, which are cached until the next secret is registered, because building them is slow.
     fn patterns(&self) -> Arc<Patterns> {
         let mut registry = self.registry();
         if let Some(patterns) = &registry.patterns {

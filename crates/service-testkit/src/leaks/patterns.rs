@@ -1,17 +1,17 @@
-//! The patterns that give a secret away, and the search for all patterns of all secrets at once.
+//! The patterns that reveal a secret, and one search for all of them.
 
 use aho_corasick::{AhoCorasick, BuildError};
 
 use super::Form;
 use super::encodings::{base64_alone, base64_anywhere, hex, json};
 
-/// All digits and no longer than this is a code to type in: short enough to occur in other numbers by chance.
-const LONGEST_CODE: usize = 12;
+/// A secret of digits up to this length is a code, which is short enough to occur in other numbers by chance.
+const MAX_CODE_LENGTH: usize = 12;
 
 /// Shorter secrets, such as passwords, may be a word that also occurs in another case.
-const SHORTEST_CASE_FOLDED: usize = 16;
+const MIN_CASE_FOLDED_LENGTH: usize = 16;
 
-/// What stands between the halves of a code for people, also as forms, web pages and JSON write it.
+/// What separates the halves of a code in texts, forms, web pages and JSON.
 const SEPARATORS: [&str; 6] = [" ", "-", "+", "\u{a0}", "&nbsp;", "\\u00a0"];
 
 pub(super) struct Patterns {
@@ -20,7 +20,7 @@ pub(super) struct Patterns {
 }
 
 pub(super) struct Hit {
-    /// The position of the secret among those that the patterns were made of.
+    /// The index of the secret among those that the patterns were made from.
     pub(super) secret: usize,
     pub(super) form: Form,
     pub(super) offset: usize,
@@ -31,11 +31,11 @@ impl Patterns {
         let mut patterns = Vec::new();
         for (secret, value) in secrets.enumerate() {
             let code: String = value.chars().filter(|character| !matches!(character, ' ' | '-')).collect();
-            let is_code = (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_digit());
+            let is_code = (1..=MAX_CODE_LENGTH).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_digit());
             let forms = if is_code { code_forms(&code) } else { forms(value) };
             patterns.extend(forms.into_iter().map(|(form, edges, text)| Pattern { secret, form, edges, text }));
         }
-        // One search for all: where the case matters it is compared afterwards.
+        // One search finds all patterns. Where the case matters, it is compared afterwards.
         let search = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .build(patterns.iter().map(|pattern| pattern.text.as_bytes()))?;
@@ -64,7 +64,7 @@ enum Edges {
     Anything,
     NoLetterOrDigit,
     NoHexDigit,
-    /// Nor the other groups of a UUID, whose middle looks like a code in two halves now and then.
+    /// Nor other groups of a UUID, whose middle sometimes looks like a code in two halves.
     NoLetterOrDigitOrGroup,
 }
 
@@ -94,7 +94,7 @@ impl Pattern {
 fn forms(secret: &str) -> Vec<(Form, Edges, String)> {
     let mut forms =
         vec![(Form::Raw, Edges::Anything, secret.to_owned()), (Form::Hex, Edges::Anything, hex(secret.as_bytes()))];
-    if secret.len() >= SHORTEST_CASE_FOLDED {
+    if secret.len() >= MIN_CASE_FOLDED_LENGTH {
         forms.push((Form::CaseFolded, Edges::Anything, secret.to_owned()));
     }
     let json = json(secret);
@@ -120,7 +120,7 @@ fn code_forms(code: &str) -> Vec<(Form, Edges, String)> {
     forms
 }
 
-/// Whether two groups of four stand where a UUID has them: 8-4-4-4-12.
+/// Whether two groups of four are where a UUID has them: 8-4-4-4-12.
 fn in_uuid(before: &[u8], after: &[u8]) -> bool {
     let before: Vec<_> = before.iter().rev().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
     let after: Vec<_> = after.iter().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'-').collect();
@@ -131,8 +131,8 @@ fn in_uuid(before: &[u8], after: &[u8]) -> bool {
     (is_group(&before, 8) && is_group(&after, 4)) || (is_group(&before, 4) && is_group(&after, 12))
 }
 
-/// Whether the last letter or digit belongs to an escape, such as a line feed in JSON or a colour on a terminal, and
-/// is therefore not part of what follows.
+/// Whether the last letter or digit belongs to an escape, such as a line feed in JSON or a terminal colour, and so not
+/// to what follows.
 fn ends_with_escape(text: &[u8]) -> bool {
     match text {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,

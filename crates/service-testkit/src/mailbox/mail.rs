@@ -1,21 +1,21 @@
-//! One received mail, taken apart.
+//! A received mail, parsed.
 
 use jiff::Timestamp;
 use mail_parser::{MessageParser, PartType};
 use serde::Serialize;
 
-/// A mail as the mailbox got it. Lines of `text` and `html` end with a line feed only.
+/// A mail as the mailbox received it. Lines of `text` and `html` end with a line feed only.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mail {
-    /// The sender of the envelope.
+    /// The envelope sender.
     pub from: String,
-    /// The recipients of the envelope.
+    /// The envelope recipients.
     pub to: Vec<String>,
     pub subject: String,
-    /// Empty when the mail has no plain text part.
+    /// Empty if the mail has no plain text part.
     pub text: String,
-    /// Empty when the mail has no HTML part.
+    /// Empty if the mail has no HTML part.
     pub html: String,
     pub received_at: Timestamp,
     /// In their order, unfolded but not decoded.
@@ -26,7 +26,7 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// The code of eight digits, which the text shows as `1234 5678` on a line of its own.
+    /// Returns the eight-digit code, which the text shows as `1234 5678` on a line of its own.
     #[must_use]
     pub fn code(&self) -> Option<String> {
         self.text.lines().find_map(|line| {
@@ -50,7 +50,7 @@ impl Mail {
         if let Some(message) = MessageParser::default().parse(raw) {
             mail.subject = message.subject().map(str::to_owned).unwrap_or_default();
             mail.headers = message.headers_raw().map(|(name, value)| (name.to_owned(), unfolded(value))).collect();
-            // The parser offers a conversion of the other part for a missing one.
+            // For a missing part, the parser returns a conversion of the other one.
             for part in message.text_bodies().chain(message.html_bodies()) {
                 match &part.body {
                     PartType::Text(text) if mail.text.is_empty() => mail.text = text.replace("\r\n", "\n"),

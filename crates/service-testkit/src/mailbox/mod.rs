@@ -1,7 +1,7 @@
-//! A mailbox for tests and development: takes mails over real SMTP on a free port of the loopback address and shows
-//! them to tests, as JSON and on a web page.
+//! A mailbox for tests and development. It receives mail over real SMTP on a free loopback port, and provides it to
+//! tests, as JSON and on a web page.
 //!
-//! Its tasks live as long as the runtime they were started on.
+//! Its tasks run as long as the runtime on which they were started.
 
 mod mail;
 mod smtp;
@@ -22,19 +22,19 @@ use tokio_rustls::TlsAcceptor;
 
 pub use self::mail::Mail;
 
-/// A handle; clones show the same mails.
+/// A handle to a mailbox. Clones share the same mails.
 #[derive(Clone)]
 pub struct Mailbox {
     state: Arc<State>,
 }
 
 impl Mailbox {
-    /// Speaks SMTP without TLS.
+    /// Starts a mailbox without TLS.
     pub async fn start() -> Result<Self> {
         Self::listen(None).await
     }
 
-    /// Offers STARTTLS with a certificate for `host_name` and takes no mail before it was used.
+    /// Starts a mailbox that requires STARTTLS, with a certificate for `host_name`.
     pub async fn start_with_tls(host_name: &str) -> Result<Self> {
         Self::listen(Some(certified(host_name)?)).await
     }
@@ -49,48 +49,57 @@ impl Mailbox {
         format!("http://{}", self.state.web_address)
     }
 
-    /// The certificate authority that vouches for a mailbox with TLS, to be trusted by the sender.
+    /// Returns the certificate authority of a mailbox with TLS, which the sender has to trust.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.state.ca_pem.as_deref()
     }
 
-    /// All mails in the order in which they came.
+    /// Returns all mails in the order of their arrival.
     #[must_use]
     pub fn mails(&self) -> Vec<Mail> {
         self.entries().iter().map(|entry| entry.mail.clone()).collect()
     }
 
-    /// Forgets all mails.
+    /// Deletes all mails.
     pub fn clear(&self) {
         self.entries().clear();
     }
 
-    /// The oldest mail to `address` that this function has not returned for it before; waits for it to come.
+    /// Waits for the oldest mail to `address` that this function has not returned for it before.
     pub async fn next_mail_to(&self, address: &str) -> Result<Mail> {
+        self.next(address, |_| true).await
+    }
+
+    /// Waits for the oldest mail to `address` that contains a code, and returns the code. Other mails are left.
+    pub async fn next_code_to(&self, address: &str) -> Result<String> {
+        self.next(address, |mail| mail.code().is_some()).await?.code().context("the mail holds no code")
+    }
+
+    async fn next(&self, address: &str, wanted: impl Fn(&Mail) -> bool) -> Result<Mail> {
         let mut arrivals = self.state.arrivals.subscribe();
         let arrived = async {
             loop {
-                if let Some(mail) = self.take(address) {
+                if let Some(mail) = self.take(address, &wanted) {
                     return Ok(mail);
                 }
                 arrivals.changed().await?;
             }
         };
-        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| {
+        timeout(MAIL_TIMEOUT, arrived).await.unwrap_or_else(|_| {
             let present: Vec<String> =
                 self.mails().iter().map(|mail| format!("{:?} to {}", mail.subject, mail.to.join(", "))).collect();
-            let seconds = PATIENCE.as_secs();
+            let seconds = MAIL_TIMEOUT.as_secs();
             Err(anyhow::anyhow!("no new mail to {address} in {seconds} s; the mailbox has [{}]", present.join("; ")))
         })
     }
 
-    /// Answers every recipient with this reply, for example `451 try later`, until it is called with `None`.
+    /// Rejects every recipient with this reply, for example `451 try later`, until it is called with `None`.
     pub fn refuse(&self, reply: Option<&'static str>) {
         *self.state.refusal.lock().unwrap_or_else(PoisonError::into_inner) = reply;
     }
 
-    /// While on, connections are accepted and commands are read, but nothing is answered.
+    /// While on, connections are accepted and commands are read, but get no reply.
     pub fn stall(&self, on: bool) {
         self.state.stalled.send_replace(on);
     }
@@ -120,10 +129,11 @@ impl Mailbox {
         self.state.arrivals.send_replace(());
     }
 
-    fn take(&self, address: &str) -> Option<Mail> {
+    fn take(&self, address: &str, wanted: impl Fn(&Mail) -> bool) -> Option<Mail> {
         let mut entries = self.entries();
         let taken_before = |entry: &Entry| entry.taken_for.iter().any(|taken| taken.eq_ignore_ascii_case(address));
-        let entry = entries.iter_mut().find(|entry| entry.mail.is_to(address) && !taken_before(entry))?;
+        let fits = |entry: &Entry| entry.mail.is_to(address) && !taken_before(entry) && wanted(&entry.mail);
+        let entry = entries.iter_mut().find(|entry| fits(entry))?;
         entry.taken_for.push(address.to_owned());
         Some(entry.mail.clone())
     }
@@ -133,7 +143,7 @@ impl Mailbox {
     }
 
     async fn until_not_stalled(&self) {
-        // Fails only when the sender is gone, and `self` holds it.
+        // Fails only when the sender is dropped, and `self` holds it.
         drop(self.state.stalled.subscribe().wait_for(|stalled| !stalled).await);
     }
 
@@ -142,7 +152,7 @@ impl Mailbox {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 struct State {
     smtp_address: SocketAddr,
@@ -160,7 +170,7 @@ struct Entry {
     taken_for: Vec<String>,
 }
 
-/// A server certificate for `host_name` and the throwaway certificate authority that issued it.
+/// Returns a server certificate for `host_name` and the temporary certificate authority that issued it.
 fn certified(host_name: &str) -> Result<(TlsAcceptor, String)> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,6 +1,6 @@
-//! The receiving side of SMTP (RFC 5321), with STARTTLS (RFC 3207) and AUTH PLAIN (RFC 4954), which lets anybody in.
+//! An SMTP server (RFC 5321) with STARTTLS (RFC 3207) and AUTH PLAIN (RFC 4954), which accepts any password.
 //!
-//! It is strict where a lenient server would hide a broken sender: lines end with CRLF and are not too long.
+//! It is strict where a lenient server would hide a broken client: lines end with CRLF and have a maximum length.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Mail, Mailbox};
 
-/// Lets every connection talk in a task of its own.
+/// Serves every connection in a task of its own.
 pub(super) async fn serve(listener: TcpListener, mailbox: Mailbox, tls: Option<TlsAcceptor>) {
     loop {
         match listener.accept().await {
@@ -20,21 +20,21 @@ pub(super) async fn serve(listener: TcpListener, mailbox: Mailbox, tls: Option<T
                 let session = Session { mailbox: mailbox.clone(), tls: tls.clone(), from: None, to: Vec::new() };
                 tokio::spawn(session.converse(socket));
             }
-            // The process has no file descriptor left, for the moment.
+            // The process is out of file descriptors for the moment.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-const MESSAGE_LENGTH: usize = 1024 * 1024;
-const LINE_LENGTH: u64 = 1000;
-const RECIPIENTS: usize = 100;
+const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 1000;
+const MAX_RECIPIENTS: usize = 100;
 
 const OK: &str = "250 2.0.0 OK";
 
 struct Session {
     mailbox: Mailbox,
-    /// Present until it was used: while it is, STARTTLS is offered and required.
+    /// `Some` until it was used: STARTTLS is offered and required.
     tls: Option<TlsAcceptor>,
     from: Option<String>,
     to: Vec<String>,
@@ -53,7 +53,7 @@ impl Session {
         if self.obey(&mut plain).await? == Next::Close {
             return Ok(());
         }
-        // What was sent behind STARTTLS in the clear must not count as sent under TLS.
+        // Bytes that were sent in clear after STARTTLS must not count as sent under TLS.
         if !plain.buffer().is_empty() {
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl Session {
     fn sender(&mut self, argument: &str) -> &'static str {
         let Some((address, parameters)) = path(argument, "FROM:") else { return "501 5.5.4 MAIL FROM:<address>" };
         let declared = parameters.split(' ').find_map(|parameter| parameter.strip_prefix("SIZE="));
-        if declared.and_then(|size| size.parse::<usize>().ok()).is_some_and(|size| size > MESSAGE_LENGTH) {
+        if declared.and_then(|size| size.parse::<usize>().ok()).is_some_and(|size| size > MAX_MESSAGE_BYTES) {
             return "552 5.3.4 Message too big";
         }
         if self.from.is_some() {
@@ -160,7 +160,7 @@ impl Session {
         if let Some(refusal) = self.mailbox.refusal() {
             return refusal;
         }
-        if self.to.len() == RECIPIENTS {
+        if self.to.len() == MAX_RECIPIENTS {
             return "452 4.5.3 Too many recipients";
         }
         self.to.push(address);
@@ -181,13 +181,13 @@ impl Session {
             if line == b".\r\n" {
                 break;
             }
-            // Too long a message is read to its end, but not kept.
-            if message.len() <= MESSAGE_LENGTH {
+            // A message that is too long is read to its end, but not kept.
+            if message.len() <= MAX_MESSAGE_BYTES {
                 message.extend_from_slice(line.strip_prefix(b".").unwrap_or(&line));
             }
         }
         let (from, to) = (self.from.take().unwrap_or_default(), std::mem::take(&mut self.to));
-        if message.len() > MESSAGE_LENGTH {
+        if message.len() > MAX_MESSAGE_BYTES {
             return Ok("552 5.3.4 Message too big");
         }
         self.mailbox.receive(Mail::parse(from, to, &message));
@@ -209,10 +209,10 @@ impl Session {
     }
 }
 
-/// The next line with its end; an error of kind `InvalidData` when it is not one.
+/// Reads the next line with its end. Fails with `InvalidData` if the line is malformed.
 async fn read_line<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    stream.take(LINE_LENGTH).read_until(b'\n', &mut line).await?;
+    stream.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
     if line.is_empty() {
         return Err(ErrorKind::UnexpectedEof.into());
     }
@@ -222,7 +222,7 @@ async fn read_line<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> io::Resul
     Ok(line)
 }
 
-/// The address in `FROM:<address> PARAMETERS` and the parameters.
+/// Parses the address in `FROM:<address> PARAMETERS` and the parameters.
 fn path<'a>(argument: &'a str, word: &str) -> Option<(String, &'a str)> {
     let (start, rest) = argument.split_at_checked(word.len())?;
     let (address, parameters) = rest.trim_start().strip_prefix('<')?.split_once('>')?;

@@ -1,4 +1,4 @@
-//! The mailbox on the web: a page for people and JSON for programs.
+//! The web interface of the mailbox: a page for people and JSON for programs.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
@@ -13,7 +13,7 @@ pub(super) fn router(mailbox: Mailbox) -> Router {
     Router::new().route("/", get(page)).route("/mails", get(list).delete(clear)).with_state(mailbox)
 }
 
-/// Mails are text from elsewhere: whatever gets past the escaping still runs and loads nothing.
+/// Mails are untrusted text. Whatever passes the escaping cannot run or load anything.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const PAGE_START: &str = r#"<!doctype html>

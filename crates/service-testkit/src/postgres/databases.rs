@@ -1,15 +1,15 @@
-//! The databases of a cluster: made empty or as clones of a migrated template, and read whole by the leak scanner.
+//! The databases of a cluster: created empty or as clones of a migrated template, and dumped for the leak scanner.
 
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result, ensure};
 use tokio_postgres::{Client, NoTls};
 
-use super::{Cluster, SERVICE};
+use super::{Cluster, SERVICE_ROLE};
 
 const TEMPLATE: &str = "migrated_template";
 
-/// Of two who make it at once, the second finds it there.
+/// Creates the role of the service. A concurrent caller waits, and finds it.
 const MAKE_ROLE: &str = "
     select pg_advisory_lock(1);
     do $$ begin
@@ -19,7 +19,7 @@ const MAKE_ROLE: &str = "
     end $$;
     select pg_advisory_unlock(1)";
 
-/// Every table that is not PostgreSQL's own, with its columns of bytes.
+/// Lists every table that is not PostgreSQL's own, with its `bytea` columns.
 const TABLES: &str = "
     select format('%I.%I', t.schemaname, t.tablename),
            array(select quote_ident(c.column_name)
@@ -31,36 +31,36 @@ const TABLES: &str = "
      order by 1";
 
 impl Cluster {
-    /// Returns the URL of the new database, for the service, which owns it.
+    /// Creates a database that the service owns; returns its URL.
     pub async fn create_database(&self, name: &str, template: Option<&str>) -> Result<String> {
-        // PostgreSQL would shorten a longer name and then confuse two databases.
+        // PostgreSQL would truncate a longer name and then confuse two databases.
         ensure!(name.len() <= 63, "the database name {name} has more than 63 bytes");
         let source = template.map_or_else(String::new, |template| format!(" template {}", quoted(template)));
         let client = connect(&self.url("postgres")).await?;
         client.batch_execute(MAKE_ROLE).await.context("cannot create the service's role")?;
         client
-            .batch_execute(&format!("create database {} owner {SERVICE}{source}", quoted(name)))
+            .batch_execute(&format!("create database {} owner {SERVICE_ROLE}{source}", quoted(name)))
             .await
             .with_context(|| format!("cannot create the database {name}"))?;
         Ok(self.service_url(name))
     }
 
-    /// Returns the URL of the database, which is made when it does not exist yet.
+    /// Returns the URL of a database, which is created if it does not exist.
     pub async fn ensure_database(&self, name: &str) -> Result<String> {
         let client = connect(&self.url("postgres")).await?;
         let found = client.query_opt("select from pg_database where datname = $1", &[&name]).await?;
         if found.is_some() { Ok(self.service_url(name)) } else { self.create_database(name, None).await }
     }
 
-    /// The name of the cluster's template, for [`Cluster::create_database`]. The first call makes it with `migrate`,
-    /// which gets the URL of an empty database; other callers wait, also those on other runtimes.
+    /// Returns the name of the cluster's template, for [`Cluster::create_database`]. The first call creates it:
+    /// `migrate` gets the URL of an empty database. Other callers wait, also on other runtimes.
     pub async fn template(&self, migrate: impl AsyncFnOnce(String) -> Result<()>) -> Result<&str> {
         let make = || async {
             let client = connect(&self.url("postgres")).await?;
-            // An earlier caller may have been cancelled half way through its migration.
+            // An earlier caller may have been cancelled during its migration.
             client.batch_execute(&format!("drop database if exists {TEMPLATE} with (force)")).await?;
             migrate(self.create_database(TEMPLATE, None).await?).await.context("cannot migrate the template")?;
-            // PostgreSQL refuses to clone a database that has sessions, and the migration's may still be ending.
+            // PostgreSQL refuses to clone a database with sessions, and the migration's may still be closing.
             client.batch_execute(&format!("alter database {TEMPLATE} with allow_connections false")).await?;
             let end_sessions = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1";
             client.query(end_sessions, &[&TEMPLATE]).await?;
@@ -69,7 +69,8 @@ impl Cluster {
         self.template.get_or_try_init(make).await.map(String::as_str)
     }
 
-    /// Every row of every table as text. PostgreSQL writes bytes in hexadecimal; they are also given as they are.
+    /// Returns every row of every table as text. PostgreSQL writes bytes in hexadecimal; they are also included as they
+    /// are.
     pub async fn dump(&self, database: &str) -> Result<String> {
         let client = connect(&self.url(database)).await?;
         let mut dump = String::new();
@@ -92,7 +93,7 @@ impl Cluster {
 
 async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("cannot connect to PostgreSQL")?;
-    // Ends when the client is dropped; an error there also fails the client's next statement.
+    // Ends when the client is dropped. An error also fails the client's next statement.
     tokio::spawn(connection);
     Ok(client)
 }

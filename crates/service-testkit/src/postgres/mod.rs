@@ -1,7 +1,7 @@
 //! Throwaway PostgreSQL clusters for tests, benchmarks and the development command.
 //!
-//! A cluster is a real server with its own data directory on a free port of the loopback address, with durability left
-//! on. It ends with the process that started it, see [`supervisor`].
+//! A cluster is a real server with its own data directory on a free loopback port, with durability on. It stops with
+//! the process that started it, see `supervisor`.
 
 mod databases;
 mod supervisor;
@@ -30,52 +30,63 @@ pub struct Cluster {
 /// How PostgreSQL is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Open transactions are rolled back and the data is left clean.
+    /// Open transactions are rolled back, and the data is left clean.
     Fast,
-    /// Like a crash: the next start recovers from the log of transactions.
+    /// As in a crash: the next start recovers from the write-ahead log.
     Immediate,
 }
 
 impl Cluster {
-    /// A new cluster in a directory that is removed with it. Blocks for about a second.
+    /// Starts a cluster in a temporary directory. Blocks for about a second.
     pub fn start() -> Result<Self> {
-        Self::start_throwaway(&STATEMENTS_LOGGED)
+        Self::start_throwaway(&STATEMENTS_LOGGED, None)
     }
 
-    /// Like [`Cluster::start`], but PostgreSQL logs no statements, which would slow down a benchmark.
+    /// Starts a cluster that logs no statements, because logging would slow down a benchmark.
     pub fn start_quiet() -> Result<Self> {
-        Self::start_throwaway(&STATEMENTS_NOT_LOGGED)
+        Self::start_throwaway(&STATEMENTS_NOT_LOGGED, None)
     }
 
-    /// A cluster whose data stays in `directory` and is found there again by the next start.
+    /// Starts a cluster with `fsync` off, which the service must refuse.
+    pub fn start_unsafe() -> Result<Self> {
+        Self::start_throwaway(&["fsync=off"], None)
+    }
+
+    /// Starts a cluster whose data stays in `directory` for the next start.
     pub fn start_in(directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-        Self::launch(directory.canonicalize()?, Life::Kept, &STATEMENTS_LOGGED)
+        Self::launch(directory.canonicalize()?, Life::Kept, &STATEMENTS_LOGGED, None)
     }
 
-    /// The one cluster of this test process. Callers wait while the first one starts it.
+    /// Starts a standby of the cluster on this port. Its name for `synchronous_standby_names` is `standby`.
+    pub fn start_standby(primary: u16) -> Result<Self> {
+        Self::start_throwaway(&STATEMENTS_LOGGED, Some(primary))
+    }
+
+    /// Returns the shared cluster of this test process. Callers wait while the first one starts it.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
         let started = SHARED.get_or_init(|| Self::start().map_err(|error| format!("{error:#}")));
         started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
 
-    /// For a superuser: what a test does behind the service's back.
+    /// Returns the URL for a superuser, with which a test bypasses the service.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgres://service@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// For the service, whose role owns its databases and nothing else: the database's own fences hold for it.
+    /// Returns the URL for the service. Its role owns its databases and nothing else, so row-level security applies to
+    /// it.
     #[must_use]
     pub fn service_url(&self, database: &str) -> String {
         self.service_url_at(self.port, database)
     }
 
-    /// The same through something that listens elsewhere.
+    /// Returns the URL for the service through a proxy on this port.
     #[must_use]
     pub fn service_url_at(&self, port: u16, database: &str) -> String {
-        format!("postgres://{SERVICE}@127.0.0.1:{port}/{database}")
+        format!("postgres://{SERVICE_ROLE}@127.0.0.1:{port}/{database}")
     }
 
     #[must_use]
@@ -83,35 +94,35 @@ impl Cluster {
         self.port
     }
 
-    /// The directory of the data, the log and the Unix socket.
+    /// Returns the directory of the data, the log and the Unix socket.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Everything PostgreSQL has logged since this cluster was started, restarts included.
+    /// Returns PostgreSQL's log since this cluster was started, including restarts.
     pub fn log(&self) -> Result<String> {
         log_since(&self.directory, 0)
     }
 
-    /// How much PostgreSQL has logged so far, in bytes; for [`Cluster::log_since`].
+    /// Returns the length of PostgreSQL's log in bytes, for [`Cluster::log_since`].
     #[must_use]
     pub fn logged(&self) -> u64 {
         fs::metadata(self.directory.join("log")).map_or(0, |log| log.len())
     }
 
-    /// What PostgreSQL has logged behind the first `offset` bytes.
+    /// Returns PostgreSQL's log after the first `offset` bytes.
     pub fn log_since(&self, offset: u64) -> Result<String> {
         log_since(&self.directory, offset)
     }
 
-    /// The process id of the postmaster while PostgreSQL runs.
+    /// Returns the process id of the postmaster while PostgreSQL runs.
     #[must_use]
     pub fn postmaster(&self) -> Option<u32> {
         self.supervisor().postmaster()
     }
 
-    /// Returns when PostgreSQL has ended, also when it had been killed before.
+    /// Stops PostgreSQL; returns when it has exited, also if it had been killed before.
     pub fn stop(&self, how: Stop) -> Result<()> {
         self.supervisor().stop_postgres(match how {
             Stop::Fast => "INT",
@@ -129,17 +140,17 @@ impl Cluster {
         self.resume()
     }
 
-    fn start_throwaway(log_settings: &[&str]) -> Result<Self> {
+    fn start_throwaway(log_settings: &[&str], primary: Option<u16>) -> Result<Self> {
         let private = fs::Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().prefix("postgres-").permissions(private).tempdir()?;
         let path = directory.path().canonicalize()?;
-        let cluster = Self::launch(path, Life::Throwaway, log_settings)?;
-        // From here on removing it is the supervisor's.
+        let cluster = Self::launch(path, Life::Throwaway, log_settings, primary)?;
+        // From here on the supervisor removes the directory.
         drop(directory.keep());
         Ok(cluster)
     }
 
-    fn launch(directory: PathBuf, life: Life, log_settings: &[&str]) -> Result<Self> {
+    fn launch(directory: PathBuf, life: Life, log_settings: &[&str], primary: Option<u16>) -> Result<Self> {
         let socket_directory = if directory.as_os_str().len() <= SOCKET_DIRECTORY_LENGTH {
             directory.display().to_string()
         } else {
@@ -149,9 +160,12 @@ impl Cluster {
         for setting in SETTINGS.iter().chain(log_settings) {
             arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
         }
-        // The log of an earlier start is gone before its length is first looked at.
+        // The log of an earlier start is truncated before its length is first read.
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(directory.join("log"))?;
         let mut supervisor = Supervisor::spawn(&directory, life, &arguments)?;
+        if let Some(primary) = primary {
+            supervisor.follow(primary)?;
+        }
         let port = start_postgres(&mut supervisor, &directory, None)?;
         Ok(Self { directory, port, supervisor: Mutex::new(supervisor), template: OnceCell::new() })
     }
@@ -162,7 +176,7 @@ impl Cluster {
 }
 
 /// The role that servers connect as.
-const SERVICE: &str = "serviced";
+const SERVICE_ROLE: &str = "serviced";
 
 const SETTINGS: [&str; 8] = [
     "listen_addresses=127.0.0.1",
@@ -175,7 +189,7 @@ const SETTINGS: [&str; 8] = [
     "log_line_prefix=%m [%p] %d ",
 ];
 
-/// The leak scanner reads the log, and only sees bound parameters when they are logged unshortened.
+/// The leak scanner reads the log, and needs bound parameters in full.
 const STATEMENTS_LOGGED: [&str; 3] =
     ["log_statement=all", "log_parameter_max_length=-1", "log_parameter_max_length_on_error=-1"];
 
@@ -184,17 +198,17 @@ const STATEMENTS_NOT_LOGGED: [&str; 2] = ["log_statement=none", "log_checkpoints
 /// A socket's path has at most 107 bytes, and PostgreSQL appends `/.s.PGSQL.65535` and then `.lock` to the directory.
 const SOCKET_DIRECTORY_LENGTH: usize = 107 - 20;
 
-/// What PostgreSQL logs when it cannot start yet: another process took the port, or an earlier server of the same
-/// directory has not quite ended.
-const PASSING_OBSTACLES: [&str; 3] =
+/// Errors after which starting is retried: another process took the port, or an earlier server of the same directory is
+/// still stopping.
+const TRANSIENT_START_ERRORS: [&str; 3] =
     ["Address already in use", "lock file \"postmaster.pid\" already exists", "pre-existing shared memory block"];
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 const LOG_LINES_IN_ERRORS: usize = 20;
 
 fn start_postgres(supervisor: &mut Supervisor, directory: &Path, wanted_port: Option<u16>) -> Result<u16> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         let port = wanted_port.map_or_else(free_port, Ok)?;
         let logged_before = fs::metadata(directory.join("log")).map_or(0, |log| log.len());
@@ -202,7 +216,7 @@ fn start_postgres(supervisor: &mut Supervisor, directory: &Path, wanted_port: Op
             return Ok(port);
         }
         let log = log_since(directory, logged_before)?;
-        let passing = PASSING_OBSTACLES.iter().any(|obstacle| log.contains(obstacle));
+        let passing = TRANSIENT_START_ERRORS.iter().any(|obstacle| log.contains(obstacle));
         if !passing || Instant::now() > deadline {
             let lines: Vec<&str> = log.lines().collect();
             let tail = &lines[lines.len().saturating_sub(LOG_LINES_IN_ERRORS)..];

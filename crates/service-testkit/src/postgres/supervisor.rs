@@ -1,7 +1,7 @@
-//! The process that owns a PostgreSQL server, so that the server ends with the test process however that ends.
+//! The process that owns a PostgreSQL server, so that the server stops with the test process however that ends.
 //!
-//! Statics are never dropped and a killed process runs nothing, therefore the end is told by a pipe: only this process
-//! holds its write end (the standard library opens pipes close-on-exec), and the kernel closes it.
+//! Statics are never dropped, and a killed process runs no code. So the supervisor watches a pipe: only this process
+//! holds the write end (the standard library opens pipes close-on-exec), and the kernel closes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,12 +15,13 @@ use anyhow::{Context as _, Result, bail};
 
 const SCRIPT: &str = include_str!("supervisor.sh");
 
-/// Accounts for PostgreSQL when this process is root's, which PostgreSQL refuses to be: the first that exists.
+/// Accounts that PostgreSQL can run as when this process runs as root, which PostgreSQL refuses. The first that exists
+/// is used.
 const UNPRIVILEGED_ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
 
 pub(super) struct Supervisor {
     process: Child,
-    /// Taken at the end, because dropping it is what ends the script.
+    /// Taken when dropped, because closing it stops the script.
     commands: Option<ChildStdin>,
     replies: BufReader<ChildStdout>,
     postmaster: Option<u32>,
@@ -56,11 +57,21 @@ impl Supervisor {
         Ok(Self { process, commands, replies, postmaster: None })
     }
 
-    /// `false` when PostgreSQL ended instead of accepting connections; its log tells why.
+    /// Starts PostgreSQL; `false`: it exited, and its log says why.
     pub(super) fn start_postgres(&mut self, port: u16) -> Result<bool> {
         let reply = self.ask(&format!("start {port}"))?;
         self.postmaster = reply.strip_prefix("ready ").map(str::parse).transpose()?;
         Ok(self.postmaster.is_some())
+    }
+
+    /// Creates the cluster as a standby of the one on this port. The cluster must not exist yet.
+    pub(super) fn follow(&mut self, primary: u16) -> Result<()> {
+        let reply = self.ask(&format!("follow {primary}"))?;
+        if reply == "following" {
+            Ok(())
+        } else {
+            bail!("pg_basebackup failed; the log in the cluster's folder says why")
+        }
     }
 
     pub(super) fn stop_postgres(&mut self, signal: &str) -> Result<()> {
@@ -87,7 +98,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         drop(self.commands.take());
-        // Waiting means that neither the server nor its directory exist any more when a cluster was dropped.
+        // Waits, so that neither the server nor its directory exists when this returns.
         drop(self.process.wait());
     }
 }
@@ -109,7 +120,7 @@ fn id(arguments: &[&str]) -> Result<u32> {
     String::from_utf8_lossy(&output.stdout).trim().parse().context("id printed no number")
 }
 
-/// Debian keeps the server's programs off the path, one directory a version.
+/// Returns the directory of the server's programs. Debian keeps them off the path, one directory for each version.
 fn programs() -> Result<PathBuf> {
     let configured = Command::new("pg_config").arg("--bindir").output().ok();
     let configured = configured.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));

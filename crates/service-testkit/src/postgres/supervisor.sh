@@ -1,6 +1,7 @@
 # Runs one PostgreSQL cluster for as long as the process holding the other end of standard input lives.
 #
-# Commands, one a line: `start PORT` is answered by `ready PID` or `ended`, `stop SIGNAL` by `stopped`. At end of input,
+# Commands, one a line: `start PORT` is answered by `ready PID` or `ended`, `stop SIGNAL` by `stopped`, `follow PORT`,
+# before the first start, by `following` or `ended`: the cluster becomes a standby of the one at that port. At end of input,
 # which also comes when the other process is killed, PostgreSQL is stopped and a throwaway directory is removed.
 #
 # Arguments: the directory, `throwaway` or `kept`, the directory of PostgreSQL's programs, the words before a command
@@ -33,7 +34,10 @@ initialise() {
 
 # The pid is compared because a killed postmaster leaves its file behind, which still says `ready`.
 accepts_connections() {
-    [ "$(sed -n '1p;8p' "$data/postmaster.pid" 2>/dev/null | tr -d ' \n')" = "${postmaster}ready" ]
+    case $(sed -n '1p;8p' "$data/postmaster.pid" 2>/dev/null | tr -d ' \n') in
+    "${postmaster}ready" | "${postmaster}standby") return 0 ;;
+    esac
+    return 1
 }
 
 start() {
@@ -53,6 +57,11 @@ start() {
     echo "ready $postmaster"
 }
 
+follow() {
+    $unprivileged "$programs/pg_basebackup" --pgdata="$data" --checkpoint=fast --wal-method=stream --write-recovery-conf \
+        --no-sync --dbname="host=127.0.0.1 port=$1 user=service application_name=standby" </dev/null >>log 2>&1
+}
+
 stop() {
     [ -n "$postmaster" ] || return
     kill -s "$1" "$postmaster" 2>/dev/null
@@ -64,6 +73,7 @@ while read -r command argument; do
     case $command in
     start) start "$argument" "$@" ;;
     stop) stop "$argument"; echo stopped ;;
+    follow) if follow "$argument"; then echo following; else echo ended; fi ;;
     esac
 done
 

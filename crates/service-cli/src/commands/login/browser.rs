@@ -1,6 +1,6 @@
-//! Signing in with a browser: it comes back to this machine by itself, or somebody pastes the address it ended on.
+//! Signs in with a browser, which redirects back to this machine, or whose final URL the user pastes.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use service_api::{
     oauth::{SERVICE_CLI, TokenResponse},
@@ -10,133 +10,150 @@ use tokio::time::{Instant, sleep_until};
 use url::Url;
 
 use super::{
-    Attempt, SCOPE,
-    loopback::{Arrival, Expected, Loopback},
+    attempt::SignInAttempt,
+    loopback::{Callback, ExpectedCallback, LoopbackServer},
     opener,
-    pkce::Proof,
+    pkce::PkceProof,
 };
 use crate::{
+    duration::format_duration,
     explain,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     output,
 };
 
-const PASTE: &str = "No luck? Paste the address your browser ended on: ";
-const PASTE_ONLY: &str = "Paste the address here: ";
+/// The `max_age` of a sign-in that a command asks for.
+const RECENT_SIGN_IN_SECONDS: &str = "900";
+const PASTE_OR_WAIT_PROMPT: &str = "Browser didn't return? Paste the URL it ended on: ";
+const PASTE_PROMPT: &str = "Paste the URL here: ";
+const PASTE_WARNING: &str =
+    "Never paste the URL your browser ends on anywhere else: anyone who has it can sign in as you.";
 
-/// With `here`, a browser of this machine is opened; else the address is for one elsewhere.
-pub(super) async fn sign_in(attempt: &mut Attempt<'_>, here: bool) -> Result<TokenResponse, Failure> {
-    let Proof { verifier, challenge, state } = Proof::draw()?;
-    let expected = Arc::new(Expected { state, issuer: attempt.origin.as_str().to_owned() });
-    let mut door = Loopback::open(expected.clone())
-        .await
-        .map_err(|error| Failure::new(Code::RequestFailed, format!("No browser can come back here: {error}.")))?;
-    let redirect_uri = format!("http://127.0.0.1:{}/callback", door.port);
-    let url = authorize_url(attempt, &redirect_uri, &challenge, &expected.state)?;
-    announce(attempt, here, &url, &redirect_uri);
+/// A callback, and whether a browser is waiting for the result.
+struct ReceivedCallback {
+    callback: Callback,
+    from_browser: bool,
+}
 
-    let answer = wait(attempt, &mut door, &expected, here).await;
+/// Signs in with a browser: opens one if `open_here`, otherwise prints the URL for a browser on another machine.
+pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, open_here: bool) -> Result<TokenResponse, Failure> {
+    let PkceProof { verifier, challenge, state } = PkceProof::generate()?;
+    let expected = Arc::new(ExpectedCallback { state, issuer: attempt.origin.as_str().to_owned() });
+    let mut server = LoopbackServer::start(expected.clone()).await.map_err(|error| {
+        Failure::new(FailureCode::RequestFailed, format!("Can't listen on 127.0.0.1 for the browser: {error}."))
+    })?;
+    let redirect_uri = format!("http://127.0.0.1:{}/callback", server.port);
+    let url = build_authorize_url(attempt, &redirect_uri, &challenge, &expected.state)?;
+    if open_here {
+        open_browser(attempt, &url);
+    } else {
+        print_url(&url, &redirect_uri);
+    }
+
+    let received = wait_for_callback(attempt, &mut server, &expected, open_here).await;
     output::clear_line();
-    let (arrival, by_browser) = match answer {
-        Ok(answer) => answer,
+    let ReceivedCallback { callback, from_browser } = match received {
+        Ok(received) => received,
         Err(failure) => {
-            door.close(false, false).await;
+            server.stop(false, false).await;
             return Err(failure);
         }
     };
-    let tokens =
-        match arrival {
-            Arrival::Code(code) => exchange(attempt, code, verifier, &redirect_uri).await,
-            _ => Err(Failure::new(Code::Denied, "Sign-in was refused in the browser. Nothing was saved.")
-                .next("service login")),
-        };
-    door.close(tokens.is_ok(), by_browser).await;
+    let tokens = match callback {
+        Callback::Code(code) => exchange_code(attempt, code, verifier, &redirect_uri).await,
+        _ => Err(Failure::new(FailureCode::Denied, "Sign-in was cancelled in the browser. Nothing was saved.")
+            .hint("service login")),
+    };
+    server.stop(tokens.is_ok(), from_browser).await;
     tokens
 }
 
-fn authorize_url(attempt: &Attempt<'_>, redirect_uri: &str, challenge: &str, state: &str) -> Result<Url, Failure> {
+fn build_authorize_url(
+    attempt: &SignInAttempt<'_>,
+    redirect_uri: &str,
+    challenge: &str,
+    state: &str,
+) -> Result<Url, Failure> {
     let mut url = Url::parse(&attempt.authorize_url)
-        .map_err(|_| Failure::new(Code::RequestFailed, "The service names no address to sign in at."))?;
+        .map_err(|_| Failure::new(FailureCode::RequestFailed, "The service has no valid URL to sign in at."))?;
     url.query_pairs_mut()
         .append_pair("response_type", "code")
         .append_pair("client_id", SERVICE_CLI)
         .append_pair("redirect_uri", redirect_uri)
-        .append_pair("scope", SCOPE)
+        .append_pair("scope", &attempt.scope)
         .append_pair("state", state)
         .append_pair("code_challenge", challenge)
         .append_pair("code_challenge_method", "S256");
+    if let Some(email) = &attempt.reauthenticate {
+        url.query_pairs_mut().append_pair("max_age", RECENT_SIGN_IN_SECONDS).append_pair("login_hint", email);
+    }
     Ok(url)
 }
 
-fn announce(attempt: &Attempt<'_>, here: bool, url: &Url, redirect_uri: &str) {
-    let context = attempt.context;
-    if !here {
-        output::instruct("1. Open this on any computer:");
-        output::instruct(&format!("     {url}"));
-        output::instruct(&format!("2. When the page fails to load ({redirect_uri}?...), copy its whole address."));
-        output::ask(PASTE_ONLY);
-        return;
-    }
-    output::instruct(&format!("Opening your browser to sign in to {}", attempt.origin));
-    output::instruct(&format!("  {url}"));
+/// Prints the URL for a browser on another machine, and prompts for the URL that it ends on.
+fn print_url(url: &Url, redirect_uri: &str) {
+    output::print_instruction("1. Open this URL on any computer:");
+    output::print_instruction(&format!("     {url}"));
+    output::print_instruction(&format!("2. When the page fails to load ({redirect_uri}?...), copy its full URL."));
+    output::print_instruction(&format!("   {PASTE_WARNING}"));
+    output::print_prompt(PASTE_PROMPT);
+}
+
+/// Opens a browser on this machine.
+fn open_browser(attempt: &SignInAttempt<'_>, url: &Url) {
+    output::print_instruction(&format!("Opening your browser to sign in to {}", attempt.origin));
+    output::print_instruction(&format!("  {url}"));
     if !opener::open(&attempt.context.environment, url.as_str()) {
-        context.output.warn("The browser did not open. Open the address above yourself.");
+        attempt.context.output.warn("Couldn't open a browser. Open the URL above yourself.");
     }
-    let patience = spoken(attempt.patience);
-    output::instruct(&format!("Waiting for you to finish there ({patience}, Ctrl-C to stop)."));
-    output::ask(PASTE);
+    let timeout = format_duration(attempt.timeout);
+    output::print_instruction(&format!("Waiting for you to finish in the browser ({timeout}, Ctrl-C to stop)."));
+    output::print_instruction(PASTE_WARNING);
+    output::print_prompt(PASTE_OR_WAIT_PROMPT);
 }
 
-fn spoken(patience: Duration) -> String {
-    match (patience.as_secs() / 60, patience.as_secs()) {
-        (_, 1) => "1 second".to_owned(),
-        (0 | 1, seconds) => format!("{seconds} seconds"),
-        (minutes, _) => format!("{minutes} minutes"),
-    }
-}
-
-/// The answer, and whether a browser brought it.
-async fn wait(
-    attempt: &mut Attempt<'_>,
-    door: &mut Loopback,
-    expected: &Expected,
-    here: bool,
-) -> Result<(Arrival, bool), Failure> {
-    let deadline = Instant::now() + attempt.patience;
-    let mut typing = true;
+/// Waits for a browser that returns, or for a URL that the user pastes.
+async fn wait_for_callback(
+    attempt: &mut SignInAttempt<'_>,
+    server: &mut LoopbackServer,
+    expected: &ExpectedCallback,
+    open_here: bool,
+) -> Result<ReceivedCallback, Failure> {
+    let deadline = Instant::now() + attempt.timeout;
+    let mut has_input = true;
     loop {
         tokio::select! {
-            Some(arrival) = door.arrival() => return Ok((arrival, true)),
-            line = attempt.lines.next(), if typing => match line {
-                // Nobody types any more; the browser can still come back.
-                None => typing = false,
+            Some(callback) = server.next_callback() => return Ok(ReceivedCallback { callback, from_browser: true }),
+            line = attempt.lines.next(), if has_input => match line {
+                // The input has ended, but the browser can still return.
+                None => has_input = false,
                 Some(line) => {
-                    let judged = Url::parse(&line).map(|url| expected.judge(&url));
-                    if let Ok(arrival @ (Arrival::Code(_) | Arrival::Denied)) = judged {
-                        return Ok((arrival, false));
+                    let parsed = Url::parse(&line).map(|url| expected.check_url(&url));
+                    if let Ok(callback @ (Callback::Code(_) | Callback::Denied)) = parsed {
+                        return Ok(ReceivedCallback { callback, from_browser: false });
                     }
                     if !line.is_empty() {
-                        let text = "That address belongs to a different sign-in. Paste the one from the page opened just now.";
-                        attempt.context.output.wrong(text);
+                        let text = "That URL is from a different sign-in. Paste the one from the page you just opened.";
+                        attempt.context.output.error(text);
                     }
-                    output::ask(if here { PASTE } else { PASTE_ONLY });
+                    output::print_prompt(if open_here { PASTE_OR_WAIT_PROMPT } else { PASTE_PROMPT });
                 }
             },
             () = sleep_until(deadline) => {
-                let patience = spoken(attempt.patience);
-                let text = format!("Nobody finished the sign-in within {patience}. Nothing was saved.");
-                return Err(Failure::new(Code::TimedOutWaiting, text).next("service login"));
+                let timeout = format_duration(attempt.timeout);
+                let text = format!("Sign-in timed out after {timeout}. Nothing was saved.");
+                return Err(Failure::new(FailureCode::LoginTimeout, text).hint("service login"));
             }
         }
     }
 }
 
-async fn exchange(
-    attempt: &Attempt<'_>,
+async fn exchange_code(
+    attempt: &SignInAttempt<'_>,
     code: OtpCode,
     verifier: CodeVerifier,
     redirect_uri: &str,
 ) -> Result<TokenResponse, Failure> {
-    let exchanged = attempt.client.exchange_code(SERVICE_CLI, code, verifier, redirect_uri);
-    attempt.context.waiting(exchanged).await.map_err(|error| explain::refused_at(attempt.origin, &error))
+    let exchange = attempt.client.exchange_code(SERVICE_CLI, code, verifier, redirect_uri);
+    attempt.context.spin_while(exchange).await.map_err(|error| explain::explain_error(attempt.origin, &error))
 }

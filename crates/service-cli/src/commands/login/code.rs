@@ -1,4 +1,4 @@
-//! Signing in with a code by mail: the way that needs no browser.
+//! Signs in with a code sent by email, which needs no browser.
 
 use std::time::{Duration, Instant};
 
@@ -6,79 +6,110 @@ use service_api::{
     errors::ErrorCode,
     oauth::{SERVICE_CLI, TokenResponse},
     sign_in::OtpRequested,
-    token::OtpCode,
+    token::{DeviceSecret, OtpCode},
 };
 
-use super::{Attempt, SCOPE};
+use super::attempt::SignInAttempt;
 use crate::{
+    credentials::DeviceSecrets,
+    duration::format_duration,
     explain,
-    failure::{Code, Failure},
+    failure::{Failure, FailureCode},
     output,
 };
 
-/// After so many wrong codes a new one is offered. The service, which counts, does not say how many are left.
-const TRIES: u32 = 3;
+/// How many wrong codes the user can enter before the command offers a new one. The service counts too, but does not say
+/// how many attempts are left.
+const MAX_WRONG_CODES: u32 = 3;
 
-pub(super) async fn sign_in(attempt: &mut Attempt<'_>, email: &str) -> Result<TokenResponse, Failure> {
+/// What came of the codes that the user entered.
+enum CodeEntry {
+    SignedIn(TokenResponse),
+    /// A new code is needed: too many wrong ones were entered, or the code has expired.
+    Rejected(FailureCode),
+}
+
+pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, email: &str) -> Result<TokenResponse, Failure> {
+    let devices = DeviceSecrets::open(&attempt.context.environment, attempt.origin)?;
+    let device = devices.find(email);
     loop {
-        let sent = send(attempt, email).await?;
-        let code = match enter(attempt, &sent).await? {
-            Ok(tokens) => return Ok(tokens),
-            Err(code) => code,
+        let requested = request_code(attempt, email, device.as_ref()).await?;
+        let code = match enter_code(attempt, &requested, device.as_ref()).await? {
+            CodeEntry::SignedIn(tokens) => {
+                save_device(attempt, &devices, email, &tokens).await;
+                return Ok(tokens);
+            }
+            CodeEntry::Rejected(code) => code,
         };
-        if !attempt.lines.agree(&format!("Send a new code to {email}?"), true).await? {
-            let again = format!("service login --email {email} --method code");
-            return Err(Failure::new(code, "Not signed in. Nothing was saved.").next(again));
+        if !attempt.lines.confirm(&format!("Send a new code to {email}?"), true).await? {
+            let command = format!("service login --email {email} --method code");
+            return Err(Failure::new(code, "Not signed in. Nothing was saved.").hint(command));
         }
     }
 }
 
-async fn send(attempt: &Attempt<'_>, email: &str) -> Result<OtpRequested, Failure> {
-    let context = attempt.context;
-    let sent = context.waiting(attempt.client.request_otp(email, SERVICE_CLI)).await;
-    let sent = sent.map_err(|error| match error.refusal() {
-        Some(refusal) if refusal.status == 429 => {
-            explain::too_many(refusal, "Too many codes were requested for this address.")
-        }
-        _ => explain::refused_at(attempt.origin, &error),
-    })?;
-    let minutes = sent.expires_in / 60;
-    let text = format!("We sent a code of {} digits to {email}. It works for {minutes} minutes.", sent.code_length);
-    output::instruct(&text);
-    Ok(sent)
+/// Saves the device secret for the next sign-in. A failure is only a warning, because signing in works without it.
+async fn save_device(attempt: &SignInAttempt<'_>, devices: &DeviceSecrets, email: &str, tokens: &TokenResponse) {
+    let Some(secret) = &tokens.device else { return };
+    if devices.save(email, secret.clone()).await.is_err() {
+        attempt.context.output.warn("Couldn't remember this computer for your next sign-in with a code.");
+    }
 }
 
-/// Lets a code be typed until it is right, or a new one is needed.
-async fn enter(attempt: &mut Attempt<'_>, sent: &OtpRequested) -> Result<Result<TokenResponse, Code>, Failure> {
-    let (context, sent_at) = (attempt.context, Instant::now());
-    let lifetime = Duration::from_secs(sent.expires_in.unsigned_abs());
-    let mut tries = 0;
-    while tries < TRIES {
+async fn request_code(
+    attempt: &SignInAttempt<'_>,
+    email: &str,
+    device: Option<&DeviceSecret>,
+) -> Result<OtpRequested, Failure> {
+    let requested = attempt.context.spin_while(attempt.client.request_otp(email, SERVICE_CLI, device)).await;
+    let requested =
+        requested.map_err(|error| explain_error(attempt, &error, "Too many codes were requested for this address."))?;
+    let (length, lifetime) = (requested.code_length, format_duration(lifetime(&requested)));
+    let article = if matches!(length, 8 | 11 | 18) { "an" } else { "a" };
+    output::print_instruction(&format!("We sent {article} {length}-digit code to {email}. It expires in {lifetime}."));
+    Ok(requested)
+}
+
+fn lifetime(requested: &OtpRequested) -> Duration {
+    Duration::from_secs(requested.expires_in.unsigned_abs())
+}
+
+/// Prompts for the code until it is right, or until a new one is needed.
+async fn enter_code(
+    attempt: &mut SignInAttempt<'_>,
+    requested: &OtpRequested,
+    device: Option<&DeviceSecret>,
+) -> Result<CodeEntry, Failure> {
+    let (context, requested_at) = (attempt.context, Instant::now());
+    let mut wrong_codes = 0;
+    while wrong_codes < MAX_WRONG_CODES {
         let typed = attempt.lines.ask("Code: ").await?;
         let digits: String = typed.chars().filter(char::is_ascii_digit).collect();
-        // What cannot be the code costs no try.
-        if digits.len() != sent.code_length || typed.chars().any(char::is_alphabetic) {
-            context.output.wrong(&format!("A code has {} digits.", sent.code_length));
+        // Input that cannot be the code is not sent, and does not count as an attempt.
+        if digits.len() != requested.code_length || typed.chars().any(char::is_alphabetic) {
+            context.output.error(&format!("The code has {} digits.", requested.code_length));
             continue;
         }
-        let asked = attempt.client.exchange_otp(SERVICE_CLI, sent.otp_id, OtpCode::new(digits), SCOPE);
-        match context.waiting(asked).await {
-            Ok(tokens) => return Ok(Ok(tokens)),
-            Err(error) if error.is_code(ErrorCode::InvalidGrant) => tries += 1,
-            Err(error) => return Err(too_often(attempt, &error)),
+        let typed = (requested.otp_id, OtpCode::new(digits));
+        let exchange = attempt.client.exchange_otp(SERVICE_CLI, typed, &attempt.scope, device);
+        match context.spin_while(exchange).await {
+            Ok(tokens) => return Ok(CodeEntry::SignedIn(tokens)),
+            Err(error) if error.is_code(ErrorCode::InvalidGrant) => wrong_codes += 1,
+            Err(error) => return Err(explain_error(attempt, &error, "Too many wrong codes were entered.")),
         }
-        if sent_at.elapsed() >= lifetime {
-            context.output.wrong("That code has expired.");
-            return Ok(Err(Code::Outdated));
+        if requested_at.elapsed() >= lifetime(requested) {
+            context.output.error("That code has expired.");
+            return Ok(CodeEntry::Rejected(FailureCode::CodeExpired));
         }
-        context.output.wrong("That code is not right.");
+        context.output.error("That code is wrong.");
     }
-    Ok(Err(Code::Mistyped))
+    Ok(CodeEntry::Rejected(FailureCode::CodeWrong))
 }
 
-fn too_often(attempt: &Attempt<'_>, error: &service_client::Error) -> Failure {
+/// Explains an error; `rate_limit` says what happened too often.
+fn explain_error(attempt: &SignInAttempt<'_>, error: &service_client::Error, rate_limit: &str) -> Failure {
     match error.refusal() {
-        Some(refusal) if refusal.status == 429 => explain::too_many(refusal, "Too many wrong codes were entered."),
-        _ => explain::refused_at(attempt.origin, error),
+        Some(refusal) if refusal.status == 429 => explain::rate_limited(refusal, rate_limit),
+        _ => explain::explain_error(attempt.origin, error),
     }
 }

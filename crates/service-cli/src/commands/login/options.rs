@@ -1,39 +1,39 @@
-//! How an address signs in, as `/v1/login-options` says it. Ways that are not known here are passed over, and so are
-//! members.
+//! How an email address can sign in, from `/v1/login-options`. Unknown methods and members are ignored.
 
 use serde_json::Value;
 
-use crate::{origin::Origin, table::clean};
+use crate::{origin::Origin, table::strip_control};
 
+/// The sign-in methods of an email address.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Options {
-    /// A code can be sent.
+pub(super) struct LoginOptions {
+    /// A code by email.
     pub(super) code: bool,
     pub(super) sso: Option<Sso>,
 }
 
-/// The sign-in of an organisation.
+/// The single sign-on of an organization.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sso {
     pub(super) name: String,
-    /// Where it begins, if that is with the service: the answer has to come back from there.
+    /// Its authorization endpoint, if that is at the service. The redirect must come from there.
     pub(super) authorize_url: Option<String>,
-    /// No other way will do.
+    /// Whether it is the only method.
     pub(super) required: bool,
 }
 
-pub(super) fn read(options: &[Value], origin: &Origin) -> Options {
-    let of_type = |wanted: &str| options.iter().find(|option| option["type"] == wanted);
-    let code = of_type("otp").is_some();
-    let sso = of_type("sso").map(|sso| Sso {
-        name: clean(sso["displayName"].as_str().unwrap_or("its organisation")),
+pub(super) fn parse_options(options: &[Value], origin: &Origin) -> LoginOptions {
+    let find = |method: &str| options.iter().find(|option| option["type"] == method);
+    let code = find("otp").is_some();
+    let sso = find("sso").map(|sso| Sso {
+        name: strip_control(sso["displayName"].as_str().unwrap_or("its organization")),
         authorize_url: sso["authorizeUrl"]
             .as_str()
             .filter(|url| url.strip_prefix(origin.as_str()).is_some_and(|path| path.starts_with('/')))
             .map(str::to_owned),
         required: sso["required"].as_bool().unwrap_or(!code),
     });
-    Options { code, sso }
+    LoginOptions { code, sso }
 }
 
 #[cfg(test)]
@@ -42,29 +42,29 @@ mod tests {
 
     use super::*;
 
-    fn of(options: &Value) -> Options {
-        read(options.as_array().unwrap(), &Origin::parse("https://service.example").unwrap())
+    fn parse(options: &Value) -> LoginOptions {
+        parse_options(options.as_array().unwrap(), &Origin::parse("https://service.example").unwrap())
     }
 
     #[test]
-    fn ways_that_are_not_known_are_passed_over() {
+    fn unknown_sign_in_methods_are_ignored() {
         let browser = json!({ "type": "browser", "authorizeUrl": "https://service.example/oauth/authorize" });
         let passkey = json!({ "type": "passkey", "anything": [1] });
-        assert_eq!(of(&json!([{ "type": "otp" }, browser, passkey])), Options { code: true, sso: None });
-        assert_eq!(of(&json!([7, null, {}])), Options { code: false, sso: None });
+        assert_eq!(parse(&json!([{ "type": "otp" }, browser, passkey])), LoginOptions { code: true, sso: None });
+        assert_eq!(parse(&json!([7, null, {}])), LoginOptions { code: false, sso: None });
     }
 
     #[test]
-    fn an_organisation_is_read_leniently_and_its_address_strictly() {
+    fn single_sign_on_is_parsed_leniently_and_its_url_strictly() {
         let url = "https://service.example/oauth/authorize?connection=c1";
         let full =
             json!({ "type": "sso", "displayName": "Acme Okta", "authorizeUrl": url, "required": true, "more": 1 });
         let sso = Sso { name: "Acme Okta".into(), authorize_url: Some(url.into()), required: true };
-        assert_eq!(of(&json!([full, { "type": "otp" }])).sso, Some(sso));
-        let bare = of(&json!([{ "type": "sso" }])).sso.unwrap();
+        assert_eq!(parse(&json!([full, { "type": "otp" }])).sso, Some(sso));
+        let bare = parse(&json!([{ "type": "sso" }])).sso.unwrap();
         assert_eq!((bare.authorize_url, bare.required), (None, true));
         for elsewhere in ["https://service.example.thief.example/a", "https://thief.example/a", "javascript:alert(1)"] {
-            let sso = of(&json!([{ "type": "sso", "authorizeUrl": elsewhere }])).sso.unwrap();
+            let sso = parse(&json!([{ "type": "sso", "authorizeUrl": elsewhere }])).sso.unwrap();
             assert_eq!(sso.authorize_url, None);
         }
     }

@@ -1,4 +1,4 @@
-//! What a browser that comes back is shown. No remote address, no script, and no code in the address bar.
+//! The pages for a browser that returns. They load nothing, run no script, and leave no code in the address bar.
 
 use http_body_util::Full;
 use hyper::{
@@ -7,9 +7,9 @@ use hyper::{
     header::{self, HeaderValue},
 };
 
-pub(super) type Page = Response<Full<Bytes>>;
+pub(super) type HtmlResponse = Response<Full<Bytes>>;
 
-pub(super) fn show(status: StatusCode, title: &str, text: &str) -> Page {
+pub(super) fn show(status: StatusCode, title: &str, text: &str) -> HtmlResponse {
     let html = format!(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
          <title>{title}</title><style>:root{{color-scheme:light dark}}body{{font:1.1rem/1.5 system-ui,sans-serif;\
@@ -19,18 +19,18 @@ pub(super) fn show(status: StatusCode, title: &str, text: &str) -> Page {
     *page.status_mut() = status;
     let headers = page.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    close(page)
+    with_security_headers(page)
 }
 
-/// Sends the browser on, so that the code leaves its address bar and history.
-pub(super) fn go_to_done() -> Page {
+/// Redirects the browser, so that the code leaves its address bar and history.
+pub(super) fn redirect_to_done() -> HtmlResponse {
     let mut page = Response::new(Full::new(Bytes::new()));
     *page.status_mut() = StatusCode::SEE_OTHER;
     page.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/done"));
-    close(page)
+    with_security_headers(page)
 }
 
-fn close(mut page: Page) -> Page {
+fn with_security_headers(mut page: HtmlResponse) -> HtmlResponse {
     let headers = page.headers_mut();
     let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));

@@ -1,4 +1,4 @@
-//! `service token list`.
+//! `service token list`: lists the CLI tokens of a user, without their secrets.
 
 use std::collections::HashMap;
 
@@ -13,62 +13,54 @@ use super::super::workspace;
 use crate::{
     connection::Connection,
     context::Context,
-    failure::{Code, Failure},
-    table::{Cell, Table, clean},
+    failure::{Failure, FailureCode},
+    table::{Cell, Table, strip_control},
 };
 
-type Names = HashMap<WorkspaceId, String>;
+/// The names of workspaces.
+type WorkspaceNames = HashMap<WorkspaceId, String>;
 
 pub(super) async fn run(context: &Context, status: &str) -> Result<(), Failure> {
     let filter =
-        StatusFilter::parse(Some(status)).ok_or_else(|| Failure::new(Code::Usage, "There is no such status."))?;
+        StatusFilter::parse(Some(status)).ok_or_else(|| Failure::new(FailureCode::Usage, "Unknown status."))?;
     let connection = Connection::open(context)?;
-    let tokens = all(context, &connection, filter).await?;
-    let names = names(context, &connection, &tokens).await;
+    let tokens = list_tokens(context, &connection, filter).await?;
+    let names = read_workspace_names(context, &connection, &tokens).await;
     if tokens.is_empty() {
-        context.output.note("No tokens yet. Make one: service token create");
+        context.output.info("No tokens. Create one with: service token create");
     }
-    let current = current(context);
-    let entries: Vec<_> = tokens.iter().map(|token| entry(token, &names, current)).collect();
-    let lines = if tokens.is_empty() { String::new() } else { table(context, &tokens, &names, current) };
+    let current = current_token_id(context);
+    let entries: Vec<_> = tokens.iter().map(|token| token_json(token, &names, current)).collect();
+    let lines = if tokens.is_empty() { String::new() } else { render_table(context, &tokens, &names, current) };
     context.output.result(&json!({ "tokens": entries }), &lines)
 }
 
-/// Every page of them.
-pub(super) async fn all(
+/// Lists the tokens with a status.
+pub(super) async fn list_tokens(
     context: &Context,
     connection: &Connection,
     filter: StatusFilter,
 ) -> Result<Vec<ListedCliToken>, Failure> {
-    let mut tokens = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = connection
-            .call(context, async |client, token| client.list_cli_tokens(token, filter, cursor.as_deref()).await);
-        let page = page.await?;
-        tokens.extend(page.data);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(tokens);
-        }
-    }
+    connection
+        .list_all(context, async |client, token, cursor| client.list_cli_tokens(token, filter, cursor).await)
+        .await
 }
 
-/// The token that `SERVICE_TOKEN` holds.
-pub(super) fn current(context: &Context) -> Option<CliTokenId> {
+/// The ID of the token in `SERVICE_TOKEN`, if it is a CLI token.
+pub(super) fn current_token_id(context: &Context) -> Option<CliTokenId> {
     CliToken::parse(context.environment.token.as_ref()?.text())?.id()
 }
 
-/// What the workspaces are called; ids do where that cannot be seen.
-async fn names(context: &Context, connection: &Connection, tokens: &[ListedCliToken]) -> Names {
+/// Reads the names of the tokens' workspaces. Those that cannot be read are left out, and shown by their IDs.
+async fn read_workspace_names(context: &Context, connection: &Connection, tokens: &[ListedCliToken]) -> WorkspaceNames {
     if tokens.iter().all(|token| token.workspace_id.is_none()) {
-        return Names::new();
+        return WorkspaceNames::new();
     }
-    let all = workspace::all(context, connection).await.unwrap_or_default();
-    all.into_iter().map(|workspace| (workspace.id, workspace.name)).collect()
+    let workspaces = workspace::list_workspaces(context, connection).await.unwrap_or_default();
+    workspaces.into_iter().map(|workspace| (workspace.id, workspace.name)).collect()
 }
 
-fn entry(token: &ListedCliToken, names: &Names, current: Option<CliTokenId>) -> Value {
+fn token_json(token: &ListedCliToken, names: &WorkspaceNames, current: Option<CliTokenId>) -> Value {
     let mut entry = serde_json::to_value(token).unwrap_or_default();
     if let Value::Object(members) = &mut entry {
         members.remove("workspaceId");
@@ -80,25 +72,30 @@ fn entry(token: &ListedCliToken, names: &Names, current: Option<CliTokenId>) -> 
     entry
 }
 
-fn table(context: &Context, tokens: &[ListedCliToken], names: &Names, current: Option<CliTokenId>) -> String {
+fn render_table(
+    context: &Context,
+    tokens: &[ListedCliToken],
+    names: &WorkspaceNames,
+    current: Option<CliTokenId>,
+) -> String {
     let mut table = Table::new(&["ID", "NAME", "WORKSPACE", "CREATED", "LAST USED", ""]);
     for token in tokens {
         let mark = if Some(token.id) == current { "← SERVICE_TOKEN" } else { "" };
-        table.row([
-            Cell::same(token.id.to_string()),
-            Cell::same(&token.name),
-            place(token, names),
-            Cell::moment(Some(token.created_at)),
-            Cell::moment(token.last_used_at),
-            Cell::same(mark),
+        table.add_row([
+            Cell::text(token.id.to_string()),
+            Cell::text(&token.name),
+            workspace_cell(token, names),
+            Cell::time(Some(token.created_at)),
+            Cell::time(token.last_used_at),
+            Cell::text(mark),
         ]);
     }
     table.render(&context.output)
 }
 
-/// Where a token works.
-fn place(token: &ListedCliToken, names: &Names) -> Cell {
-    let Some(id) = token.workspace_id else { return Cell::of("Personal", "personal") };
-    let shown = names.get(&id).map_or_else(|| id.to_string(), |name| format!("{} ({id})", clean(name)));
-    Cell::of(shown, id.to_string())
+/// The workspace of a token.
+fn workspace_cell(token: &ListedCliToken, names: &WorkspaceNames) -> Cell {
+    let Some(id) = token.workspace_id else { return Cell::pair("Personal", "personal") };
+    let shown = names.get(&id).map_or_else(|| id.to_string(), |name| format!("{} ({id})", strip_control(name)));
+    Cell::pair(shown, id.to_string())
 }

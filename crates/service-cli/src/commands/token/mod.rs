@@ -1,4 +1,4 @@
-//! `service token`: tokens for automation.
+//! `service token`: creates, lists and revokes CLI tokens.
 
 mod create;
 mod list;
@@ -6,12 +6,12 @@ mod revoke;
 
 use std::process::ExitCode;
 
-use crate::{arguments::Token, context::Context, failure::Failure};
+use crate::{arguments::TokenCommand, context::Context, failure::Failure};
 
-pub(super) async fn run(context: &Context, command: Token) -> Result<ExitCode, Failure> {
+pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<ExitCode, Failure> {
     match command {
-        Token::Create(arguments) => create::run(context, arguments).await.map(|()| ExitCode::SUCCESS),
-        Token::List { status } => list::run(context, &status).await.map(|()| ExitCode::SUCCESS),
-        Token::Revoke { ids } => revoke::run(context, &ids).await,
+        TokenCommand::Create(arguments) => create::run(context, arguments).await.map(|()| ExitCode::SUCCESS),
+        TokenCommand::List { status } => list::run(context, &status).await.map(|()| ExitCode::SUCCESS),
+        TokenCommand::Revoke { ids } => revoke::run(context, &ids).await,
     }
 }

@@ -1,86 +1,95 @@
-//! `service workspace`: the workspaces somebody is in, and the one that commands work in.
+//! `service workspace`: lists and selects workspaces, and manages their members.
 
 mod list;
+mod members;
+mod select;
 mod show;
-mod use_;
 
-use service_api::workspaces::{self, PERSONAL};
+use service_api::workspaces::{PERSONAL, Role, Workspace};
 
 use crate::{
-    arguments::Workspace,
+    arguments::WorkspaceCommand,
     connection::Connection,
     context::Context,
-    failure::{Code, Failure},
-    table::clean,
+    explain,
+    failure::{Failure, FailureCode},
+    table::strip_control,
 };
 
-pub(super) async fn run(context: &Context, command: Workspace) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, command: WorkspaceCommand) -> Result<(), Failure> {
     match command {
-        Workspace::List => list::run(context).await,
-        Workspace::Use { id, .. } => use_::run(context, id.as_deref()).await,
-        Workspace::Show => show::run(context).await,
+        WorkspaceCommand::List => list::run(context).await,
+        WorkspaceCommand::Use { id, .. } => select::run(context, id.as_deref()).await,
+        WorkspaceCommand::Show => show::run(context).await,
+        WorkspaceCommand::Members => members::list(context).await,
+        WorkspaceCommand::Invite { email, role } => members::invite(context, &email, role.into()).await,
+        WorkspaceCommand::Remove { member } => members::remove(context, &member).await,
+        WorkspaceCommand::Leave => members::leave(context).await,
     }
 }
 
-/// A space and its name.
+/// A workspace or the personal space, and its name.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedSpace {
     pub(super) id: String,
     pub(super) name: Option<String>,
 }
 
-impl Named {
+impl NamedSpace {
     pub(super) fn personal() -> Self {
         Self { id: PERSONAL.to_owned(), name: None }
     }
 
-    pub(super) fn shown(&self) -> String {
+    /// Its name and ID, as a list shows them.
+    pub(super) fn label(&self) -> String {
+        if self.id == PERSONAL { "Personal".to_owned() } else { self.in_sentence() }
+    }
+
+    /// Its name and ID, as part of a sentence.
+    pub(super) fn in_sentence(&self) -> String {
         match &self.name {
             _ if self.id == PERSONAL => "your personal space".to_owned(),
-            Some(name) => format!("{} ({})", clean(name), self.id),
+            Some(name) => format!("{} ({})", strip_control(name), self.id),
             None => self.id.clone(),
         }
     }
 }
 
-impl From<workspaces::Workspace> for Named {
-    fn from(workspace: workspaces::Workspace) -> Self {
+impl From<Workspace> for NamedSpace {
+    fn from(workspace: Workspace) -> Self {
         Self { id: workspace.id.to_string(), name: Some(workspace.name) }
     }
 }
 
-/// Every workspace of the caller.
-pub(super) async fn all(context: &Context, connection: &Connection) -> Result<Vec<workspaces::Workspace>, Failure> {
-    let mut all = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page =
-            connection.call(context, async |client, token| client.list_workspaces(token, cursor.as_deref()).await);
-        let page = page.await?;
-        all.extend(page.data);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(all);
-        }
+/// The name of a role.
+pub(super) const fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "owner",
+        Role::Member => "member",
+        Role::Viewer => "viewer",
     }
 }
 
-/// A workspace by its id, if the caller is in it.
-pub(super) async fn named(context: &Context, connection: &Connection, id: &str) -> Result<Named, Failure> {
-    let parsed = id.parse().map_err(|_| not_found(id))?;
-    let read = connection.call(context, async |client, token| client.read_workspace(token, parsed).await).await;
-    read.map(Named::from).map_err(|failure| if failure.code == Code::NotFound { not_found(id) } else { failure })
+/// Lists the workspaces of the user.
+pub(super) async fn list_workspaces(context: &Context, connection: &Connection) -> Result<Vec<Workspace>, Failure> {
+    connection.list_all(context, async |client, token, cursor| client.list_workspaces(token, cursor).await).await
 }
 
-/// Where the token in `SERVICE_TOKEN` works, to be named in what is said of it; nothing if nobody answers.
-pub(super) async fn of_token(context: &Context) -> Option<Named> {
+/// Reads a workspace by its ID. Fails if the user is not a member.
+pub(super) async fn read_named(context: &Context, connection: &Connection, id: &str) -> Result<NamedSpace, Failure> {
+    let parsed = id.parse().map_err(|_| explain::workspace_not_found(id))?;
+    let read = connection.call(context, async |client, token| client.read_workspace(token, parsed).await).await;
+    read.map(NamedSpace::from).map_err(|failure| match failure.code {
+        FailureCode::NotFound => explain::workspace_not_found(id),
+        _ => failure,
+    })
+}
+
+/// The workspace of the token in `SERVICE_TOKEN`, if the service can be asked.
+pub(super) async fn space_of_token(context: &Context) -> Option<NamedSpace> {
     let connection = Connection::open(context).ok().filter(Connection::is_from_environment)?;
     let whoami = connection.call(context, async |client, token| client.whoami(token, None).await).await.ok()?;
-    let Some(id) = whoami.space.workspace_id else { return Some(Named::personal()) };
+    let Some(id) = whoami.space.workspace_id else { return Some(NamedSpace::personal()) };
     let id = id.to_string();
-    Some(named(context, &connection, &id).await.unwrap_or(Named { id, name: None }))
-}
-
-pub(super) fn not_found(id: &str) -> Failure {
-    Failure::new(Code::NotFound, format!("No workspace {} that you can use.", clean(id))).next("service workspace list")
+    Some(read_named(context, &connection, &id).await.unwrap_or(NamedSpace { id, name: None }))
 }

@@ -1,4 +1,4 @@
-//! Who the client of a request to `/oauth` says it is, and by what it proves it (RFC 6749 section 2.3.1).
+//! Reads the client authentication of a request to `/oauth` (RFC 6749 section 2.3.1).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{
@@ -9,23 +9,24 @@ use service_api::{
     oauth::{AboutToken, TokenRequest},
     token::{ClientAssertion, ClientSecret},
 };
-use service_rules::clients;
+use service_rules::clients::ClientAuthError;
 use zeroize::Zeroizing;
 
 use crate::{
-    flows::clients::PresentedClient,
+    flows::clients::client_auth::PresentedClient,
     http::{
-        error::{ApiError, Unreadable},
+        errors::{ApiError, Unreadable},
         query,
     },
 };
 
 const BASIC: &[u8] = b"basic";
-const MAX_LENGTH: usize = 1_024;
+/// Bytes of the longest value of `Authorization: Basic`.
+const MAX_BASIC_BYTES: usize = 1_024;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// What the body of a request says about its client.
+/// The client authentication in the body of a request.
 #[derive(Default)]
 pub struct InBody {
     pub id: Option<String>,
@@ -37,7 +38,7 @@ pub struct InBody {
 macro_rules! in_body {
     ($($request:ty),*) => {
         $(impl From<&mut $request> for InBody {
-            /// Takes it out: what goes on has no need of it.
+            /// Takes the fields out of the request: the flows do not need them.
             fn from(request: &mut $request) -> Self {
                 Self {
                     id: request.client_id.take(),
@@ -52,31 +53,35 @@ macro_rules! in_body {
 
 in_body!(TokenRequest, AboutToken);
 
-/// By `Authorization: Basic`, or in the body by a secret or a signature; in two ways at once it is not to be understood.
+/// Reads the client authentication: `Authorization: Basic`, or a secret or a signed assertion in the body. A request with
+/// two of them is rejected.
 pub fn presented(headers: &HeaderMap, body: impl Into<InBody>) -> Result<PresentedClient, ApiError> {
     let InBody { id, secret, assertion, assertion_type } = body.into();
     let mut values = headers.get_all(header::AUTHORIZATION).iter().filter(|value| is_basic(value));
     let (basic, second) = (values.next(), values.next());
     let ways = [basic.is_some(), second.is_some(), secret.is_some(), assertion.is_some()];
     if ways.iter().filter(|way| **way).count() > 1 {
-        return Err(Unreadable::Body("The client authenticates in two ways; use one.".into()).into());
+        return Err(Unreadable::Body("The client authenticates in two ways. Use one.".into()).into());
     }
     if assertion.is_some() && assertion_type.as_deref() != Some(ASSERTION_TYPE) {
-        return Err(Unreadable::Body(format!("client_assertion_type is not {ASSERTION_TYPE}.")).into());
+        return Err(Unreadable::Body(format!("client_assertion_type must be {ASSERTION_TYPE}.")).into());
     }
     let Some(value) = basic else {
-        // Who signs need not say a second time who it is; it is believed only if the signature is right.
+        // An assertion names its client, so client_id may be left out. It counts only if the signature is right.
         let id = id.or_else(|| subject(assertion.as_ref()?.expose()));
         return Ok(PresentedClient { id, secret, assertion });
     };
-    let basic = read(value).ok_or(clients::Refusal::NotThisClient)?;
+    let basic = read(value).ok_or(ClientAuthError::InvalidClient)?;
     if id.is_some() && id != basic.id {
-        return Err(Unreadable::Body("The client names itself in two ways that differ; use one.".into()).into());
+        return Err(Unreadable::Body(
+            "client_id differs from the client in the Authorization header. Send one of them.".into(),
+        )
+        .into());
     }
     Ok(basic)
 }
 
-/// Whom an assertion says it is by.
+/// The client that an assertion names.
 fn subject(assertion: &str) -> Option<String> {
     let payload = BASE64_URL_SAFE_NO_PAD.decode(assertion.split('.').nth(1)?).ok()?;
     serde_json::from_slice::<serde_json::Value>(&payload).ok()?["sub"].as_str().map(str::to_owned)
@@ -87,9 +92,9 @@ fn is_basic(value: &HeaderValue) -> bool {
     scheme.eq_ignore_ascii_case(BASIC) && rest.first().is_none_or(|byte| *byte == b' ')
 }
 
-/// Both halves are encoded as in a form; anything that can be read in two ways is not read.
+/// Reads the credentials of `Authorization: Basic`. Both halves are encoded as in a form; an ambiguous value is rejected.
 fn read(value: &HeaderValue) -> Option<PresentedClient> {
-    let encoded = value.as_bytes().get(BASIC.len() + 1..).filter(|encoded| encoded.len() <= MAX_LENGTH)?;
+    let encoded = value.as_bytes().get(BASIC.len() + 1..).filter(|encoded| encoded.len() <= MAX_BASIC_BYTES)?;
     let decoded = Zeroizing::new(BASE64_STANDARD.decode(encoded).ok()?);
     let (id, secret) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
     let (id, secret) = (query::decode(id)?, query::decode(secret)?);

@@ -5,18 +5,18 @@ use service_api::oauth::{AboutToken, Introspection};
 
 use crate::{
     app::App,
-    flows::{self, Asker},
-    http::{body::Body, error::ApiError, oauth::client_authentication},
+    flows::{self, RequestMeta},
+    http::{body::Body, errors::ApiError, oauth::client_authentication},
 };
 
-/// What a token is worth now, for clients that prove themselves and were made for it.
+/// Introspects a token, for clients that may.
 pub async fn introspect(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     headers: HeaderMap,
     Body(about): Body<AboutToken>,
 ) -> Result<Json<Introspection>, ApiError> {
     let mut about = about.without_empty();
     let client = client_authentication::presented(&headers, &mut about)?;
-    Ok(Json(flows::introspect::introspect(&app, &asker, &client, &about).await?))
+    Ok(Json(flows::oauth::introspect::introspect(&app, &meta, &client, &about).await?))
 }

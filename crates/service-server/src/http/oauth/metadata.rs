@@ -1,6 +1,10 @@
-//! What the service is and can do, for clients that know nothing but its address (RFC 8414 and RFC 9728).
+//! Metadata of the authorization server and the protected resources (RFC 8414 and RFC 9728).
 
-use axum::{Json, extract::State, http::header, response::IntoResponse};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderName, header},
+};
 use serde_json::{Value, json};
 use service_api::{
     endpoints,
@@ -10,27 +14,39 @@ use service_rules::resources::Resource;
 
 use crate::app::App;
 
-const CACHING: [(header::HeaderName, &str); 1] = [(header::CACHE_CONTROL, "public, max-age=300")];
+/// A document that may be cached.
+type Cached = ([(HeaderName, &'static str); 1], Json<Value>);
 
-/// The authorization server. Whatever is named here answers.
-pub async fn server(State(app): State<App>) -> impl IntoResponse {
+const CACHING: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "public, max-age=300")];
+
+/// Client authentication methods, at every endpoint that authenticates clients.
+const AUTH_METHODS: [&str; 4] = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
+/// Signature algorithms of client assertions.
+const ASSERTION_ALGORITHMS: [&str; 3] = ["ES256", "RS256", "EdDSA"];
+
+/// Returns the authorization server metadata. Every endpoint in it exists.
+pub async fn server(State(app): State<App>) -> Cached {
     let base_url = &app.config.base_url;
-    let at = |endpoint: &endpoints::Endpoint| format!("{base_url}{}", endpoint.path);
+    let at = |path: &str| format!("{base_url}{path}");
     let document = json!({
         "issuer": base_url,
-        "authorization_endpoint": at(&endpoints::AUTHORIZE),
-        "token_endpoint": at(&endpoints::TOKEN),
-        "registration_endpoint": at(&endpoints::REGISTER),
-        "revocation_endpoint": at(&endpoints::REVOKE),
-        "introspection_endpoint": at(&endpoints::INTROSPECT),
-        "jwks_uri": at(&endpoints::JWKS),
+        "authorization_endpoint": at(endpoints::AUTHORIZE.path),
+        "token_endpoint": at(endpoints::TOKEN.path()),
+        "registration_endpoint": at(endpoints::REGISTER.path()),
+        "revocation_endpoint": at(endpoints::REVOKE.path()),
+        "introspection_endpoint": at(endpoints::INTROSPECT.path()),
+        "jwks_uri": at(endpoints::JWKS.path()),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": [CODE_GRANT, REFRESH_GRANT],
         "code_challenge_methods_supported": ["S256"],
-        "token_endpoint_auth_methods_supported":
-            ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"],
-        "token_endpoint_auth_signing_alg_values_supported": ["ES256", "RS256", "EdDSA"],
+        "token_endpoint_auth_methods_supported": AUTH_METHODS,
+        "token_endpoint_auth_signing_alg_values_supported": ASSERTION_ALGORITHMS,
+        "revocation_endpoint_auth_methods_supported": AUTH_METHODS,
+        "revocation_endpoint_auth_signing_alg_values_supported": ASSERTION_ALGORITHMS,
+        // Only clients that can authenticate may introspect tokens.
+        "introspection_endpoint_auth_methods_supported": AUTH_METHODS[1..],
+        "introspection_endpoint_auth_signing_alg_values_supported": ASSERTION_ALGORITHMS,
         "scopes_supported": ["read", "write", "offline_access"],
         "authorization_response_iss_parameter_supported": true,
         "client_id_metadata_document_supported": true,
@@ -38,16 +54,19 @@ pub async fn server(State(app): State<App>) -> impl IntoResponse {
     (CACHING, Json(document))
 }
 
-/// The whole service as a resource: which one is meant, the client's own kind decides.
-pub async fn resource(State(app): State<App>) -> impl IntoResponse {
+/// Returns the metadata of the whole service as a protected resource. The kind of the client decides which audience it
+/// gets.
+pub async fn resource(State(app): State<App>) -> Cached {
     (CACHING, Json(document(&app, "")))
 }
 
-pub async fn api(State(app): State<App>) -> impl IntoResponse {
+/// Metadata of the API.
+pub async fn api(State(app): State<App>) -> Cached {
     (CACHING, Json(document(&app, Resource::Api.path())))
 }
 
-pub async fn mcp(State(app): State<App>) -> impl IntoResponse {
+/// Metadata of MCP.
+pub async fn mcp(State(app): State<App>) -> Cached {
     (CACHING, Json(document(&app, Resource::Mcp.path())))
 }
 

@@ -1,4 +1,4 @@
-//! `/oauth` and what tells about it.
+//! The OAuth endpoints and their metadata documents.
 
 pub mod client_authentication;
 pub mod introspect;

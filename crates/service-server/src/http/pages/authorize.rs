@@ -1,4 +1,4 @@
-//! `/oauth/authorize`: where apps send people.
+//! `/oauth/authorize`: where apps send users.
 
 use axum::{
     Extension,
@@ -12,37 +12,40 @@ use service_rules::authorization::Parameters;
 use crate::{
     app::App,
     flows::{
-        Asker,
-        authorize::{self, Next},
-        browser::Browser,
+        RequestMeta,
+        oauth::authorize::{self, Next},
+        sign_in::browser_session::Browser,
     },
     http::{
         body,
-        error::{ApiError, Unreadable},
+        errors::{ApiError, Unreadable},
         pages::{
-            problem::{Link, Told},
+            problem::{Link, Problem},
             see_other,
-            visitor::Visitor,
+            visitor::{Navigation, Visitor},
             with_cookie,
         },
         query,
     },
+    locales::Texts,
 };
 
 pub async fn by_query(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
+    _: Navigation,
     visitor: Visitor,
     request: Request,
 ) -> Result<Response, ApiError> {
     let pairs = query::pairs(request.uri().query().unwrap_or_default());
     let pairs =
-        pairs.ok_or_else(|| Unreadable::Query("The address cannot be read; check how it is encoded.".into()))?;
-    let (browser, next) = authorize::begin(&app, &asker, visitor.0, &Parameters(&pairs)).await?;
-    go_on(&asker, browser.as_ref(), next)
+        pairs.ok_or_else(|| Unreadable::Query("The query cannot be decoded. Check its percent-encoding.".into()))?;
+    let begun = authorize::begin(&app, &meta, visitor.0, &Parameters(&pairs)).await?;
+    go_on(&app, &meta, begun.browser.as_ref(), begun.next)
 }
 
-/// The same as a form: sent on as an address, because a form from elsewhere brings no cookie along.
+/// An authorization request that was sent as a form. It is redirected to an address, because a form from elsewhere brings
+/// no cookie along.
 pub async fn by_form(request: Request) -> Result<Response, ApiError> {
     let (mut parts, _) = request.into_parts();
     let pairs = body::form_pairs(&mut parts)?;
@@ -52,23 +55,45 @@ pub async fn by_form(request: Request) -> Result<Response, ApiError> {
 }
 
 /// Sends the browser to wherever its flow is.
-pub(super) fn go_on(asker: &Asker, browser: Option<&Browser>, next: Next) -> Result<Response, ApiError> {
+pub(super) fn go_on(
+    app: &App,
+    meta: &RequestMeta,
+    browser: Option<&Browser>,
+    next: Next,
+) -> Result<Response, ApiError> {
     let response = match next {
         Next::SignIn(id) => see_other(&format!("/sign-in/{id}"))?,
-        Next::Ask(id) => see_other(&format!("/consent/{id}"))?,
+        Next::Prompt(id) => see_other(&format!("/consent/{id}"))?,
         Next::Account => see_other("/account")?,
-        Next::Answer(location) => see_other(&location)?,
-        Next::Offer { location, host, refusal } => Told {
-            status: StatusCode::BAD_REQUEST,
-            heading: "The app asked for something that cannot be",
-            text: refusal.description(),
-            next: &format!("Tell its makers. It waits for an answer at {host}; send it one only if you trust it."),
-            link: Some(Link { href: &location, text: "Send the app this answer" }),
+        Next::Redirect(location) => see_other(&location)?,
+        Next::OfferRedirect { location, host, error } => {
+            let texts = app.locales.of(meta.language);
+            offer(texts, location.as_deref(), &host, error.description(), &meta.request_id)?
         }
-        .show(&asker.request_id)?,
     };
     Ok(match browser {
         Some(browser) => with_cookie(response, browser),
         None => response,
     })
+}
+
+/// The app's request was refused. The user decides whether the app at `host` learns of it.
+fn offer(
+    texts: &Texts,
+    location: Option<&str>,
+    host: &str,
+    refused: &str,
+    request_id: &str,
+) -> Result<Response, ApiError> {
+    let t = &texts.problem;
+    let (trust, back) =
+        (t.request_trust.with("host", host).to_string(), t.request_return.with("host", host).to_string());
+    let problem = Problem {
+        heading: &t.request,
+        text: &t.request_next,
+        detail: Some(refused),
+        next: if location.is_some() { &trust } else { "" },
+        link: location.map(|href| Link { href, text: &back }),
+    };
+    problem.show(texts, StatusCode::BAD_REQUEST, request_id)
 }

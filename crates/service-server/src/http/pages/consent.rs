@@ -1,21 +1,21 @@
-//! The person is asked whether an app may have access.
+//! The consent page: the user decides whether an app gets access.
 
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use service_api::scope::Scopes;
-use service_rules::consent;
 
 use crate::{
     app::App,
-    failure::Failure,
     flows::{
-        Asker,
-        agree::{self, NotDone},
-        authorize::{self, Flow},
-        browser::Browser,
+        RequestMeta,
+        oauth::{
+            authorize::{self, SignInFlow},
+            consent_prompt::{self, ConsentError, Decision, Voucher},
+        },
+        sign_in::browser_session::Browser,
     },
     http::{
-        error::ApiError,
+        errors::ApiError,
         pages::{
             Choice, STYLESHEET,
             authorize::go_on,
@@ -26,62 +26,77 @@ use crate::{
         },
         path::PathId,
     },
+    locales::{Sentence, Texts},
 };
+
+/// What the name of a scope's field begins with.
+const TICK: &str = "scope.";
 
 #[derive(Template)]
 #[template(path = "pages/consent.html")]
 struct Consent<'a> {
+    t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
     csrf: String,
     action: String,
     switch_action: String,
     client: String,
-    vouched_by: Option<String>,
+    voucher: Voucher,
     host: String,
     unproven: bool,
     local: bool,
+    /// Where the browser goes afterwards.
+    returns: &'a Sentence,
     email: &'a str,
-    new_scopes: Vec<String>,
-    old_scopes: Vec<String>,
+    scopes: Vec<ScopeShown<'a>>,
+    held: Vec<&'a str>,
     spaces: Vec<Choice>,
+}
+
+/// A scope that the person can leave out.
+struct ScopeShown<'a> {
+    word: &'static str,
+    sentence: &'a str,
 }
 
 pub async fn show(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let (browser, flow) = find(&app, browser, &id).await?;
     if !flow.finished {
-        match authorize::step(&app, &browser, &flow).await? {
-            authorize::Next::Ask(_) => {}
-            next => return go_on(&asker, Some(&browser), next),
+        match authorize::step(&app, &meta, &browser, &flow).await? {
+            // A request that could be read only now is shown by the next request, from the flow as it is stored.
+            authorize::Next::Prompt(_) if flow.request().is_some() => {}
+            next => return go_on(&app, &meta, Some(&browser), next),
         }
     }
-    match agree::question(&app, &browser, &flow).await {
-        Ok(question) => ask(&app, &browser, &flow, question),
-        Err(Failure::Refused(NotDone::SignIn)) => see_other(&format!("/sign-in/{id}")),
+    match consent_prompt::prompt(&app, &browser, &flow).await {
+        Ok(question) => ask(&app, &meta, &browser, &flow, question),
+        Err(ConsentError::SignInRequired) => see_other(&format!("/sign-in/{id}")),
         Err(failure) => Err(failure.into()),
     }
 }
 
 pub async fn decide(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
     let (space, decision) = (form.get("space").to_owned(), form.get("decision").to_owned());
+    let ticked = Scopes::from_words(form.names_after(TICK));
     let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
     if authorize::must_sign_in(&flow, &browser) {
         return see_other(&format!("/sign-in/{id}"));
     }
     let location = if decision == "allow" {
-        agree::allow(&app, &asker, &mut browser, &flow, &space).await?
+        consent_prompt::approve(&app, &meta, &mut browser, &flow, Decision { space: &space, ticked }).await?
     } else {
-        agree::deny(&app, &browser, &flow).await?
+        consent_prompt::deny(&app, &browser, &flow).await?
     };
     Ok(with_cookie(see_other(&location)?, &browser))
 }
@@ -89,28 +104,48 @@ pub async fn decide(
 /// Goes on as somebody else.
 pub async fn switch(State(app): State<App>, PathId(id): PathId, form: Form) -> Result<Response, ApiError> {
     let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
-    authorize::forget_person(&app, &mut browser).await?;
+    authorize::sign_out_browser(&app, &mut browser).await?;
     Ok(with_cookie(see_other(&format!("/sign-in/{}", flow.id))?, &browser))
 }
 
-fn ask(app: &App, browser: &Browser, flow: &Flow, question: agree::Question) -> Result<Response, ApiError> {
-    let sentences = |scopes: Scopes| scopes.words().map(|word| consent::sentence(word).to_owned()).collect();
-    let choice = |space: agree::Space| Choice { value: space.value, name: space.name, checked: space.usual };
+fn ask(
+    app: &App,
+    meta: &RequestMeta,
+    browser: &Browser,
+    flow: &SignInFlow,
+    question: consent_prompt::ConsentPrompt,
+) -> Result<Response, ApiError> {
+    let first_party = question.voucher.is_first_party();
+    let t = app.locales.of(meta.language);
+    let sentence = |word| if first_party { t.own_scope(word) } else { t.scope(word) };
+    let choice = |space: consent_prompt::SpaceChoice| Choice {
+        value: space.value,
+        name: space.name,
+        owner: space.owner,
+        checked: space.usual,
+    };
+    let title = match &question.voucher {
+        Voucher::FirstParty => t.consent.title_own.to_string(),
+        Voucher::Operator => t.consent.title_client.with("client", &question.client).to_string(),
+        Voucher::Unverified { .. } => t.consent.title_app.to_string(),
+    };
     let template = Consent {
-        title: "Let an app have access",
+        t,
+        title: &title,
         stylesheet: STYLESHEET,
         csrf: browser.form_token(app),
         action: format!("/consent/{}", flow.id),
         switch_action: format!("/consent/{}/switch", flow.id),
         client: question.client,
-        vouched_by: question.vouched_by,
+        voucher: question.voucher,
         host: question.host,
         unproven: question.unproven,
         local: question.local,
+        returns: if question.local { &t.consent.returns_local } else { &t.consent.returns_to },
         email: browser.person.as_ref().map_or("", |person| &person.email),
-        new_scopes: sentences(question.asked),
-        old_scopes: sentences(question.agreed),
+        scopes: question.asked.words().map(|word| ScopeShown { word, sentence: sentence(word) }).collect(),
+        held: question.held.words().map(sentence).collect(),
         spaces: question.spaces.into_iter().map(choice).collect(),
     };
-    page(StatusCode::OK, &template, leads_to(flow))
+    page(t, StatusCode::OK, &template, leads_to(flow))
 }

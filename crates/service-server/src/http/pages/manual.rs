@@ -6,16 +6,21 @@ use askama::Template;
 use axum::{
     Extension,
     body::Bytes,
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use service_api::openapi;
 
-use crate::http::{
-    error::ApiError,
-    pages::{STYLESHEET, page, style},
-    query::Query,
+use crate::{
+    app::App,
+    http::{
+        errors::ApiError,
+        pages::{STYLESHEET, page, style},
+        query::Query,
+    },
+    locales::{Language, Texts},
 };
 
 #[derive(Clone)]
@@ -43,6 +48,7 @@ impl Manual {
 #[derive(Template)]
 #[template(path = "pages/manual.html")]
 struct Page<'a> {
+    t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
     chapters: &'a [Chapter],
@@ -58,9 +64,11 @@ pub async fn stylesheet() -> impl IntoResponse {
     style(include_str!("../../../assets/manual.css"))
 }
 
-pub async fn show(Extension(manual): Extension<Manual>) -> Result<Response, ApiError> {
+/// The manual, which there is in English only.
+pub async fn show(State(app): State<App>, Extension(manual): Extension<Manual>) -> Result<Response, ApiError> {
+    let t = app.locales.of(Language::English);
     let Written { html, chapters, .. } = &*manual.0;
-    page(StatusCode::OK, &Page { title: "API", stylesheet: STYLESHEET, chapters, html }, None)
+    page(t, StatusCode::OK, &Page { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)
 }
 
 /// Markdown of ours as HTML, whose headings can be linked to, and whose tables and examples can be moved about in by

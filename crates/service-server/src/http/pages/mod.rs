@@ -3,10 +3,13 @@
 pub mod account;
 pub mod authorize;
 pub mod consent;
+pub mod invitations;
 pub mod manual;
 pub mod problem;
+mod received_invitation;
 pub mod sign_in;
-mod visitor;
+pub mod visitor;
+pub mod workspace;
 
 use askama::Template;
 use axum::{
@@ -17,8 +20,12 @@ use axum::{
 use service_rules::redirect;
 
 use crate::{
-    flows::browser::Browser,
-    http::{error::ApiError, pages::visitor::set_cookie},
+    flows::sign_in::browser_session::Browser,
+    http::{
+        errors::ApiError,
+        pages::visitor::{set_cookie, set_device_cookie},
+    },
+    locales::Texts,
 };
 
 /// The stylesheet, and where it is.
@@ -38,8 +45,14 @@ fn style(text: &'static str) -> impl IntoResponse {
     (headers, text)
 }
 
-/// A page. Its forms lead to us, and through us to `leads_to` if that is where the answer of a client goes.
-fn page(status: StatusCode, template: &impl Template, leads_to: Option<&str>) -> Result<Response, ApiError> {
+/// A page in the language of `texts`. Its forms lead to us, and through us to `leads_to` if that is where the answer of a
+/// client goes.
+fn page(
+    texts: &Texts,
+    status: StatusCode,
+    template: &impl Template,
+    leads_to: Option<&str>,
+) -> Result<Response, ApiError> {
     let text = template.render().map_err(|error| anyhow::anyhow!("a page cannot be written: {error}"))?;
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
@@ -52,10 +65,13 @@ fn page(status: StatusCode, template: &impl Template, leads_to: Option<&str>) ->
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
+    if let Ok(language) = HeaderValue::from_str(&texts.tag) {
+        headers.insert(header::CONTENT_LANGUAGE, language);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
-    headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=63072000; includeSubDomains"));
     Ok(response)
 }
 
@@ -69,10 +85,13 @@ fn see_other(location: &str) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The same response, with the browser's new cookie if it has one.
+/// The same response, with the browser's new cookies if it has any.
 fn with_cookie(mut response: Response, browser: &Browser) -> Response {
     if let Some(cookie) = &browser.new_cookie {
         set_cookie(response.headers_mut(), cookie);
+    }
+    if let Some(device) = &browser.new_device {
+        set_device_cookie(response.headers_mut(), device);
     }
     response
 }
@@ -84,8 +103,8 @@ pub struct When {
 }
 
 impl When {
-    fn of(at: service_api::Timestamp) -> Self {
-        Self { iso: service_api::instant::to_text(at), text: at.strftime("%-d %B %Y, %H:%M UTC").to_string() }
+    fn of(texts: &Texts, at: service_api::Timestamp) -> Self {
+        Self { iso: service_api::instant::to_text(at), text: texts.moment(at) }
     }
 }
 
@@ -93,5 +112,7 @@ impl When {
 pub struct Choice {
     pub value: String,
     pub name: String,
+    /// The email address of a workspace's owner; personal space has none.
+    pub owner: Option<String>,
     pub checked: bool,
 }

@@ -1,64 +1,150 @@
 //! Pages that say what went wrong, and what to do.
 
 use askama::Template;
-use axum::{http::StatusCode, response::Response};
+use axum::{
+    http::{StatusCode, header},
+    response::Response,
+};
 
-use crate::http::{
-    error::ApiError,
-    pages::{STYLESHEET, page},
+use crate::{
+    http::{
+        errors::{ApiError, pages::PageProblem},
+        pages::{STYLESHEET, page},
+    },
+    locales::Texts,
 };
 
 #[derive(Template)]
 #[template(path = "pages/problem.html")]
-struct Problem<'a> {
+struct Page<'a> {
+    t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
     heading: &'a str,
     text: &'a str,
+    /// What is wrong with an app, for its developer.
+    detail: Option<&'a str>,
     next: &'a str,
     request_id: &'a str,
     link: Option<Link<'a>>,
 }
 
-pub struct Link<'a> {
-    pub href: &'a str,
-    pub text: &'a str,
+pub(super) struct Link<'a> {
+    pub(super) href: &'a str,
+    pub(super) text: &'a str,
 }
 
-/// An error of whatever kind, on a page.
+/// What a page says about a problem.
+#[derive(Default)]
+pub(super) struct Problem<'a> {
+    pub(super) heading: &'a str,
+    pub(super) text: &'a str,
+    pub(super) detail: Option<&'a str>,
+    pub(super) next: &'a str,
+    pub(super) link: Option<Link<'a>>,
+}
+
+/// An error of any kind, on a page.
 #[must_use]
-pub fn show(error: &ApiError, request_id: &str) -> Response {
-    let (heading, next) = match error.status().as_u16() {
-        403 => ("This did not come from our page", "Go back to where you began, and begin again there."),
-        404 => ("There is nothing here", "Check the address, or go to your account."),
-        429 => ("Too many at once", "Wait a moment, then try again."),
-        503 => ("We could not do this just now", "Wait a moment, then try again. Nothing is lost."),
-        500.. => {
-            ("Something went wrong on our side", "Try again later. If it stays like this, tell us the number below.")
-        }
-        _ => ("This cannot be done", "Go back to where you began. If an app sent you here, tell its makers."),
+pub(in crate::http) fn show(texts: &Texts, error: &ApiError, request_id: &str) -> Response {
+    let wait = retry_after(error).map(|seconds| texts.duration(seconds));
+    let limited_next = wait.map(|wait| texts.problem.limited_next.with("wait", wait).to_string());
+    let problem = match error.problem() {
+        Some(problem) => known(texts, problem),
+        None => by_status(texts, error.status(), limited_next.as_deref()),
     };
-    let told = Told { status: error.status(), heading, text: error.description(), next, link: None };
-    let mut response = told.show(request_id).unwrap_or_else(|error| error.render(request_id));
+    let shown = problem.show(texts, error.status(), request_id);
+    let mut response = shown.unwrap_or_else(|error| error.render(request_id));
     for (name, value) in error.headers() {
         response.headers_mut().insert(name.clone(), value);
     }
     response
 }
 
-/// A problem in words of its own.
-pub(super) struct Told<'a> {
-    pub(super) status: StatusCode,
-    pub(super) heading: &'a str,
-    pub(super) text: &'a str,
-    pub(super) next: &'a str,
-    pub(super) link: Option<Link<'a>>,
+fn retry_after(error: &ApiError) -> Option<i64> {
+    let (_, value) = error.headers().find(|(name, _)| **name == header::RETRY_AFTER)?;
+    value.to_str().ok()?.parse().ok()
 }
 
-impl Told<'_> {
-    pub(super) fn show(self, request_id: &str) -> Result<Response, ApiError> {
-        let Self { status, heading, text, next, link } = self;
-        let template = Problem { title: heading, stylesheet: STYLESHEET, heading, text, next, request_id, link };
-        page(status, &template, None)
+fn wrong_link<'a>(texts: &'a Texts, text: &'a str) -> Problem<'a> {
+    let t = &texts.problem;
+    Problem { heading: &t.link, text, next: &t.link_next, ..Problem::default() }
+}
+
+/// What a page says about a problem that it knows.
+fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
+    let t = &texts.problem;
+    let expired = |text| Problem {
+        heading: &t.expired,
+        text,
+        next: &t.expired_next,
+        link: Some(Link { href: "/sign-in", text: &t.sign_in_again }),
+        detail: None,
+    };
+    match problem {
+        PageProblem::ForeignForm => Problem {
+            heading: &t.form,
+            text: &t.foreign_form,
+            next: &t.form_next,
+            link: Some(Link { href: "/account", text: &t.try_again }),
+            detail: None,
+        },
+        PageProblem::NotANavigation => Problem {
+            heading: &t.navigation,
+            text: &t.not_a_navigation,
+            next: &t.navigation_next,
+            ..Problem::default()
+        },
+        PageProblem::UnknownBrowser => expired(&t.unknown_browser),
+        PageProblem::ForeignFlow => expired(&t.foreign_flow),
+        PageProblem::UnknownApp => wrong_link(texts, &t.unknown_app),
+        PageProblem::DisabledApp => wrong_link(texts, &t.disabled_app),
+        PageProblem::RedirectUri => wrong_link(texts, &t.redirect_uri),
+        PageProblem::Repeated => wrong_link(texts, &t.repeated),
+        PageProblem::PromptNone => Problem {
+            next: &t.prompt_none_next,
+            link: Some(Link { href: "/sign-in", text: &texts.sign_in.heading }),
+            ..wrong_link(texts, &t.prompt_none)
+        },
+        PageProblem::MetadataAddress => wrong_link(texts, &t.metadata_address),
+        PageProblem::MetadataFailed => wrong_link(texts, &t.metadata_failed),
+        PageProblem::MetadataInvalid(reason) => {
+            Problem { detail: Some(reason), ..wrong_link(texts, &t.metadata_invalid) }
+        }
+        PageProblem::Finished => wrong_link(texts, &t.finished),
+        PageProblem::Space => Problem { next: &t.space_next, ..wrong_link(texts, &texts.spaces.no_access) },
+        PageProblem::Refused => Problem {
+            heading: &t.unavailable,
+            text: &t.unavailable_text,
+            next: &t.unavailable_next,
+            ..Problem::default()
+        },
+    }
+}
+
+/// What a page says about an error of which it knows only the status.
+fn by_status<'a>(texts: &'a Texts, status: StatusCode, limited_next: Option<&'a str>) -> Problem<'a> {
+    let t = &texts.problem;
+    let (heading, text, next) = match status.as_u16() {
+        403 => (&t.forbidden, &t.forbidden_text, &t.forbidden_next),
+        404 => (&t.not_found, &t.not_found_text, &t.not_found_next),
+        429 => (&t.limited, &t.limited_text, &t.unavailable_next),
+        // The database did not confirm in time what was asked of it.
+        503 => (&t.unavailable, &t.unknown_outcome, &t.unknown_outcome_next),
+        500.. => (&t.failed, &t.failed_text, &t.failed_next),
+        _ => return wrong_link(texts, &t.unreadable),
+    };
+    let to_account = matches!(status.as_u16(), 403 | 404);
+    let link = to_account.then_some(Link { href: "/account", text: &t.account });
+    let next = limited_next.filter(|_| status == StatusCode::TOO_MANY_REQUESTS).unwrap_or(next);
+    Problem { heading, text, next, link, detail: None }
+}
+
+impl Problem<'_> {
+    pub(super) fn show(self, texts: &Texts, status: StatusCode, request_id: &str) -> Result<Response, ApiError> {
+        let Self { heading, text, detail, next, link } = self;
+        let template =
+            Page { t: texts, title: heading, stylesheet: STYLESHEET, heading, text, detail, next, request_id, link };
+        page(texts, status, &template, None)
     }
 }

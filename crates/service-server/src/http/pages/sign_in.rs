@@ -7,46 +7,57 @@ use axum::{
     http::{StatusCode, header},
     response::Response,
 };
-use service_rules::{limits::Limited, otp};
+use service_rules::{email::Address, lifetimes, limits::Limited, otp::OtpError};
 
 use crate::{
     app::App,
-    failure::Failure,
     flows::{
-        Asker,
-        authorize::{self, Flow},
-        browser::{self, Browser},
-        request_otp, sign_in,
+        RequestMeta,
+        oauth::authorize::{self, SignInFlow, SignInPurpose},
+        sign_in::{
+            browser,
+            browser_session::{self, Browser},
+            request_otp::RequestOtpError,
+            verify_otp::VerifyOtpError,
+        },
     },
     http::{
-        error::ApiError,
-        page_refusals::{foreign_flow, unknown_browser},
+        errors::{
+            ApiError,
+            pages::{foreign_flow, unknown_browser},
+        },
         pages::{
             STYLESHEET,
             authorize::go_on,
             page, see_other,
-            visitor::{Form, Visitor},
+            visitor::{Form, Navigation, Visitor},
             with_cookie,
         },
         path::PathId,
     },
+    locales::{Sentence, Texts},
 };
 
 #[derive(Template)]
 #[template(path = "pages/sign_in.html")]
 struct SignIn<'a> {
+    t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
     csrf: String,
     action: String,
     email: &'a str,
     problem: Option<String>,
+    /// Where a code that was sent before can be entered.
+    code_page: Option<String>,
     client: Option<String>,
 }
 
 #[derive(Template)]
 #[template(path = "pages/code.html")]
 struct Code<'a> {
+    t: &'a Texts,
+    sent: Sentence,
     title: &'a str,
     stylesheet: &'a str,
     csrf: String,
@@ -66,149 +77,183 @@ pub async fn home() -> Result<Response, ApiError> {
 /// Begins a sign-in that no app asked for.
 pub async fn begin(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
+    _: Navigation,
     Visitor(browser): Visitor,
 ) -> Result<Response, ApiError> {
     let browser = match browser {
         Some(browser) if browser.person.is_some() => return see_other("/account"),
         Some(browser) => browser,
-        None => browser::open(&app, &asker).await?,
+        None => browser_session::open(&app, &meta).await?,
     };
-    let flow = authorize::open_flow(&app, &asker, &browser, None).await?;
-    let next = authorize::step(&app, &browser, &flow).await?;
-    go_on(&asker, Some(&browser), next)
+    let flow = authorize::open_flow(&app, &meta, &browser, SignInPurpose::Account).await?;
+    let next = authorize::step(&app, &meta, &browser, &flow).await?;
+    go_on(&app, &meta, Some(&browser), next)
 }
 
 pub async fn show(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, browser, &id).await?;
-    match authorize::step(&app, &browser, &flow).await? {
-        authorize::Next::SignIn(_) => address_page(&app, &browser, &flow, "", None).await,
-        next => go_on(&asker, Some(&browser), next),
+    match authorize::step(&app, &meta, &browser, &flow).await? {
+        authorize::Next::SignIn(_) => {
+            let hint = authorize::login_hint(&flow).unwrap_or_default();
+            AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(hint, None).await
+        }
+        next => go_on(&app, &meta, Some(&browser), next),
     }
 }
 
 pub async fn send(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
     let email = form.get("email").to_owned();
     let (browser, flow) = find(&app, Some(form.browser), &id).await?;
-    match sign_in::send_code(&app, &asker, &flow, &email).await {
+    let sent = match Address::parse(&email) {
+        Ok(address) => browser::send_code(&app, &meta, &flow, &address).await,
+        Err(refusal) => Err(refusal.into()),
+    };
+    match sent {
         Ok(()) => see_other(&format!("/sign-in/{id}/code")),
-        Err(Failure::Refused(refusal)) => address_page(&app, &browser, &flow, &email, Some(describe(&refusal))).await,
-        Err(Failure::Broken(broken)) => Err(broken.into()),
+        Err(failure) => {
+            let problem = describe(t, failure)?;
+            AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
+        }
     }
 }
 
 pub async fn show_code(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Visitor(browser): Visitor,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, browser, &id).await?;
-    match authorize::step(&app, &browser, &flow).await? {
-        authorize::Next::SignIn(_) if flow.email.is_some() => code_page(&app, &browser, &flow, None),
-        next => go_on(&asker, Some(&browser), next),
+    match authorize::step(&app, &meta, &browser, &flow).await? {
+        authorize::Next::SignIn(_) if flow.email.is_some() => code_page(&app, t, &browser, &flow, None),
+        next => go_on(&app, &meta, Some(&browser), next),
     }
 }
 
 pub async fn enter(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
     let code = zeroize::Zeroizing::new(form.get("code").to_owned());
     let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
-    let wrong = match sign_in::enter_code(&app, &asker, &mut browser, &flow, &code).await {
+    let wrong = match browser::enter_code(&app, &meta, &mut browser, &flow, &code).await {
         Ok(()) => {
             // With the cookie that it has from now on, the browser goes on by itself.
             return Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser));
         }
-        Err(Failure::Broken(broken)) => return Err(broken.into()),
-        Err(Failure::Refused(refusal)) => refusal,
+        Err(failure) => failure,
     };
     let problem = match wrong {
-        otp::Refusal::NotAccepted => {
-            let text = "That code is not right, or it is too old. Check it, or ask for another one.";
-            Problem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None }
+        VerifyOtpError::Code(OtpError::NotAccepted) | VerifyOtpError::NotAMember => {
+            Problem { status: StatusCode::BAD_REQUEST, text: t.code.wrong.to_string(), retry_after: None }
         }
-        otp::Refusal::Limited(limited) => Problem::limited(limited, "Too many wrong codes."),
+        VerifyOtpError::Code(OtpError::Limited(limited)) => Problem::limited(t, limited, &t.code.too_many),
+        VerifyOtpError::Database(error) => return Err(error.into()),
+        VerifyOtpError::Defect(error) => return Err(error.into()),
     };
-    code_page(&app, &browser, &flow, Some(&problem))
+    code_page(&app, t, &browser, &flow, Some(&problem))
 }
 
 pub async fn resend(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, Some(form.browser), &id).await?;
     let Some(email) = flow.email.clone() else { return see_other(&format!("/sign-in/{id}")) };
-    match sign_in::send_code(&app, &asker, &flow, &email).await {
+    match browser::send_code(&app, &meta, &flow, &email).await {
         Ok(()) => see_other(&format!("/sign-in/{id}/code")),
-        Err(Failure::Refused(refusal)) => code_page(&app, &browser, &flow, Some(&describe(&refusal))),
-        Err(Failure::Broken(broken)) => Err(broken.into()),
+        Err(failure) => {
+            let problem = describe(t, failure)?;
+            code_page(&app, t, &browser, &flow, Some(&problem))
+        }
     }
 }
 
 /// The flow of this browser; in any other there is none.
-pub(super) async fn find(app: &App, browser: Option<Browser>, id: &str) -> Result<(Browser, Flow), ApiError> {
+pub(super) async fn find(app: &App, browser: Option<Browser>, id: &str) -> Result<(Browser, SignInFlow), ApiError> {
     let browser = browser.ok_or_else(unknown_browser)?;
     let flow = authorize::find_flow(app, &browser, id).await?.ok_or_else(foreign_flow)?;
     Ok((browser, flow))
 }
 
-async fn address_page(
-    app: &App,
-    browser: &Browser,
-    flow: &Flow,
-    email: &str,
-    problem: Option<Problem>,
-) -> Result<Response, ApiError> {
-    let template = SignIn {
-        title: "Sign in to Service",
-        stylesheet: STYLESHEET,
-        csrf: browser.form_token(app),
-        action: format!("/sign-in/{}", flow.id),
-        email,
-        problem: text_of(problem.as_ref()),
-        client: authorize::client_name(app, flow).await?,
-    };
-    let page = page(StatusCode::OK, &template, leads_to(flow))?;
-    Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
+/// The page that asks for the address.
+struct AddressPage<'a> {
+    app: &'a App,
+    t: &'a Texts,
+    browser: &'a Browser,
+    flow: &'a SignInFlow,
 }
 
-fn code_page(app: &App, browser: &Browser, flow: &Flow, problem: Option<&Problem>) -> Result<Response, ApiError> {
-    let waits = sign_in::seconds_to_wait(flow, app.clock.now());
+impl AddressPage<'_> {
+    async fn show(&self, email: &str, problem: Option<Problem>) -> Result<Response, ApiError> {
+        let Self { app, t, browser, flow } = *self;
+        let is_limited = problem.as_ref().is_some_and(|problem| problem.retry_after.is_some());
+        let template = SignIn {
+            t,
+            title: &t.sign_in.title,
+            stylesheet: STYLESHEET,
+            csrf: browser.form_token(app),
+            action: format!("/sign-in/{}", flow.id),
+            email,
+            problem: text_of(problem.as_ref()),
+            code_page: (is_limited && flow.email.is_some()).then(|| format!("/sign-in/{}/code", flow.id)),
+            client: authorize::client_name(app, flow).await?,
+        };
+        let page = page(t, StatusCode::OK, &template, leads_to(flow))?;
+        Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
+    }
+}
+
+fn code_page(
+    app: &App,
+    t: &Texts,
+    browser: &Browser,
+    flow: &SignInFlow,
+    problem: Option<&Problem>,
+) -> Result<Response, ApiError> {
+    let waits = browser::seconds_to_wait(flow, app.clock.now());
     let classes = ["0", "10", "20", "30", "40", "50", "60"];
     let place = usize::try_from(waits.div_euclid(10) + i64::from(waits % 10 != 0)).unwrap_or_default();
     let template = Code {
-        title: "Enter the code",
+        t,
+        sent: t.code.sent.with("minutes", t.duration(lifetimes::OTP)),
+        title: &t.code.title,
         stylesheet: STYLESHEET,
         csrf: browser.form_token(app),
         action: format!("/sign-in/{}/code", flow.id),
         resend_action: format!("/sign-in/{}/resend", flow.id),
         back: format!("/sign-in/{}", flow.id),
-        email: flow.email.as_deref().unwrap_or_default(),
+        email: flow.email.as_ref().map_or("", Address::as_str),
         problem: text_of(problem),
         wait_class: classes[place.min(classes.len() - 1)],
     };
-    Ok(with_problem(page(StatusCode::OK, &template, leads_to(flow))?, problem))
+    Ok(with_problem(page(t, StatusCode::OK, &template, leads_to(flow))?, problem))
 }
 
-/// Where the answer goes in the end.
-pub(super) fn leads_to(flow: &Flow) -> Option<&str> {
-    flow.request.as_ref().map(|request| request.redirect_uri.as_str())
+/// Where the answer goes in the end. Nowhere yet, while the client's document has not been fetched: the person is asked
+/// first, on a page of its own.
+pub(super) fn leads_to(flow: &SignInFlow) -> Option<&str> {
+    flow.request().map(|request| request.redirect_uri.as_str())
 }
 
 /// What went wrong with a form, for the page that shows it again.
@@ -219,14 +264,9 @@ struct Problem {
 }
 
 impl Problem {
-    fn limited(limited: Limited, what: &str) -> Self {
+    fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
-        let how_long = match seconds {
-            0..=90 => format!("{seconds} seconds"),
-            91..=5_400 => format!("{} minutes", seconds / 60 + 1),
-            _ => format!("{} hours", seconds / 3_600 + 1),
-        };
-        let text = format!("{what} Wait {how_long}, then try again.");
+        let text = sentence.with("wait", t.duration(seconds.into())).to_string();
         Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds) }
     }
 }
@@ -235,12 +275,15 @@ fn text_of(problem: Option<&Problem>) -> Option<String> {
     problem.map(|problem| problem.text.clone())
 }
 
-fn describe(refusal: &request_otp::Refusal) -> Problem {
+/// What a page says about a code that was not sent. An error of the service itself is passed on.
+fn describe(t: &Texts, failure: RequestOtpError) -> Result<Problem, ApiError> {
     let wrong = |text: &str| Problem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None };
-    match refusal {
-        request_otp::Refusal::NotAnAddress => wrong("This is not an e-mail address. Check it, and try again."),
-        request_otp::Refusal::Limited(limited) => Problem::limited(*limited, "A code was sent a moment ago."),
-        request_otp::Refusal::Client(_) => wrong("Begin again where you came from."),
+    match failure {
+        RequestOtpError::InvalidAddress(_) => Ok(wrong(&t.sign_in.invalid_email)),
+        RequestOtpError::Limited(limited) => Ok(Problem::limited(t, limited, &t.sign_in.wait)),
+        RequestOtpError::Client(_) => Ok(wrong(&t.sign_in.start_again)),
+        RequestOtpError::Database(error) => Err(error.into()),
+        RequestOtpError::Defect(error) => Err(error.into()),
     }
 }
 

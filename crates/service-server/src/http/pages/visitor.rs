@@ -2,23 +2,27 @@
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
 };
-use service_api::token::{Session, Token};
+use service_api::token::{DeviceSecret, PresentedToken, Session, Token};
 use service_rules::lifetimes;
 
 use crate::{
     app::App,
-    flows::browser::{self, Browser},
+    flows::sign_in::browser_session::{self, Browser},
     http::{
         body,
-        error::ApiError,
-        page_refusals::{foreign_form, unknown_browser},
+        errors::{
+            ApiError,
+            pages::{foreign_form, not_a_navigation, unknown_browser},
+        },
     },
 };
 
 /// Only over TLS, only for this very host, and out of reach of scripts.
 const COOKIE: &str = "__Host-session";
+/// Names the device, for its limits. It stays when the person signs out.
+const DEVICE_COOKIE: &str = "__Host-device";
 
 /// The browser that asks, if it was seen before.
 pub struct Visitor(pub Option<Browser>);
@@ -27,7 +31,26 @@ impl FromRequestParts<App> for Visitor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        Ok(Self(browser::find(app, cookie(&parts.headers)).await?))
+        Ok(Self(browser_session::find(app, cookie(&parts.headers, COOKIE)).await?))
+    }
+}
+
+/// A request by which a browser goes to a page: a person follows a link, types an address, or is sent here. Pictures,
+/// scripts, frames, background requests and prefetching are refused, and so is `HEAD`, because they would begin sign-ins
+/// and use up the limits of the network without anybody wanting it. Callers that say nothing about themselves pass.
+pub struct Navigation;
+
+impl FromRequestParts<App> for Navigation {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let said = |name: &str| parts.headers.get(name).map(HeaderValue::as_bytes);
+        // Browsers say both; programs that say only the mode are not browsers, and nobody's visit to another page.
+        let navigates = said("sec-fetch-dest").is_none_or(|destination| {
+            destination == b"document" && said("sec-fetch-mode").is_none_or(|mode| mode == b"navigate")
+        });
+        let navigates = navigates && !said("sec-purpose").is_some_and(|purpose| purpose.starts_with(b"prefetch"));
+        if parts.method != Method::HEAD && navigates { Ok(Self) } else { Err(not_a_navigation()) }
     }
 }
 
@@ -42,6 +65,13 @@ impl Form {
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+impl Form {
+    /// What follows `prefix` in the names of the fields that begin so.
+    pub fn names_after<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter_map(move |(name, _)| name.strip_prefix(prefix))
     }
 }
 
@@ -69,26 +99,40 @@ fn is_from_us(headers: &HeaderMap, base_url: &str) -> bool {
     site && origin
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The device secret that the browser holds.
+#[must_use]
+pub fn device(headers: &HeaderMap) -> Option<PresentedToken> {
+    cookie(headers, DEVICE_COOKIE).map(|secret| PresentedToken::new(secret.to_owned()))
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let mut found = headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|text| text.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(name, _)| *name == COOKIE)
+        .filter(|(name, _)| *name == wanted)
         .map(|(_, value)| value);
     // Of two nobody knows which is meant.
     found.next().filter(|_| found.next().is_none())
 }
 
 pub(super) fn set_cookie(headers: &mut HeaderMap, cookie: &Token<Session>) {
-    let text = format!(
-        "{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={}",
-        cookie.expose(),
-        lifetimes::BROWSER_SESSION
-    );
-    if let Ok(mut value) = HeaderValue::from_str(&text) {
+    let life = lifetimes::BROWSER_SESSION;
+    let text = format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={life}", cookie.expose());
+    set_secret_cookie(headers, &text);
+}
+
+/// Sent along when an app sends the browser here too: the limits of a known device are there for that sign-in as well.
+pub(super) fn set_device_cookie(headers: &mut HeaderMap, device: &DeviceSecret) {
+    let life = lifetimes::DEVICE;
+    let text = format!("{DEVICE_COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={life}", device.expose());
+    set_secret_cookie(headers, &text);
+}
+
+fn set_secret_cookie(headers: &mut HeaderMap, text: &str) {
+    if let Ok(mut value) = HeaderValue::from_str(text) {
         value.set_sensitive(true);
         headers.append(header::SET_COOKIE, value);
     }

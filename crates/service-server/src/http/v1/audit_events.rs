@@ -10,10 +10,10 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::audit_events::{self, Asked},
+    flows::audit::events::{self, EventQuery},
     http::{
         caller::{Audit, Read},
-        error::{ApiError, Unreadable},
+        errors::{ApiError, Unreadable},
         paging,
         query::Query,
         space::OwnSpace,
@@ -25,22 +25,26 @@ pub async fn list(
     OwnSpace(space): OwnSpace<Read<Audit>>,
 ) -> Result<Json<Page<AuditEvent>>, ApiError> {
     let query = &space.query;
-    let asked = Asked {
-        event: wanted(query, "event", EventName::parse, || {
+    let wanted = EventQuery {
+        event: parameter(query, "event", EventName::parse, || {
             let known: Vec<_> = EventName::ALL.iter().map(|name| name.as_str()).collect();
-            format!("is not recorded; recorded are: {}.", known.join(", "))
+            format!("must be one of: {}.", known.join(", "))
         })?,
-        about: wanted(query, "userId", |text| text.parse().ok(), || "is not a user's id, such as user_01h2….".into())?,
-        since: wanted(query, "since", moment, not_a_moment)?,
-        until: wanted(query, "until", moment, not_a_moment)?,
-        limit: paging::limit(query)?,
-        cursor: query.get("cursor"),
+        about: parameter(
+            query,
+            "userId",
+            |text| text.parse().ok(),
+            || "must be a user ID, such as user_01h2….".into(),
+        )?,
+        since: parameter(query, "since", moment, not_a_moment)?,
+        until: parameter(query, "until", moment, not_a_moment)?,
+        page: paging::page(query)?,
     };
-    let (user_id, place) = (space.caller.credential().user_id, space.entered.place);
-    Ok(Json(audit_events::list(&app, user_id, place, &asked).await?))
+    Ok(Json(events::list(&app, space.actor().user_id, space.entered.space, &wanted).await?))
 }
 
-fn wanted<T>(
+/// Reads a parameter of the query, if there is one.
+fn parameter<T>(
     query: &Query,
     name: &str,
     parse: impl Fn(&str) -> Option<T>,
@@ -58,5 +62,5 @@ fn moment(text: &str) -> Option<Timestamp> {
 }
 
 fn not_a_moment() -> String {
-    "is neither a date such as 2027-01-15 nor a moment such as 2027-01-15T08:00:00Z.".into()
+    "must be a date such as 2027-01-15, or a time such as 2027-01-15T08:00:00Z.".into()
 }

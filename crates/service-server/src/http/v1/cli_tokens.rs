@@ -1,10 +1,6 @@
 //! `/v1/cli/tokens`
 
-use axum::{
-    Extension, Json,
-    extract::State,
-    http::{HeaderMap, StatusCode},
-};
+use axum::{Extension, Json, extract::State, http::HeaderMap};
 use service_api::{
     cli_tokens::{CreateCliToken, CreatedCliToken, ListedCliToken, RotateCliToken, StatusFilter},
     page::Page,
@@ -12,62 +8,60 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::{self, Asker, maker::Maker},
+    flows::{self, RequestMeta},
     http::{
         body::Body,
-        caller::{AnyCaller, Read, SignedIn, Tokens, Write},
-        error::{ApiError, Unreadable},
+        caller::{AnyCaller, Read, RecentUserSession, Tokens, UserSession, Write},
+        errors::{ApiError, Unreadable, api},
         idempotency, paging,
         path::PathId,
-        query::Query,
-        refusals,
+        query::{self, Query},
     },
 };
 
 pub async fn create(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
-    caller: SignedIn<Write<Tokens>>,
-    headers: HeaderMap,
-    Body(request): Body<CreateCliToken>,
-) -> Result<(StatusCode, Json<CreatedCliToken>), ApiError> {
+    caller: RecentUserSession<Write<Tokens>>,
+    (headers, query): (HeaderMap, Query),
+    Body(mut request): Body<CreateCliToken>,
+) -> Result<Json<CreatedCliToken>, ApiError> {
+    request.workspace_id = query::one_workspace(request.workspace_id, &query)?;
     let key = idempotency::key(&headers)?;
-    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
-    let created = flows::cli_tokens::create(&app, &maker, &request, key).await;
-    Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::cli_tokens(failure, &app.config.base_url))?)))
+    let created = flows::tokens::cli_tokens::create(&app, &caller.actor(), caller.sign_in, &request, key).await;
+    Ok(Json(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
 }
 
 pub async fn list(
     State(app): State<App>,
-    caller: SignedIn<Read<Tokens>>,
+    caller: UserSession<Read<Tokens>>,
     query: Query,
 ) -> Result<Json<Page<ListedCliToken>>, ApiError> {
     let limit = paging::limit(&query)?;
     let status = StatusFilter::parse(query.get("status"))
-        .ok_or_else(|| Unreadable::Query("status is not active, expired, revoked or all.".into()))?;
-    Ok(Json(flows::cli_tokens::list(&app, caller.credential().user_id, status, limit, query.get("cursor")).await?))
+        .ok_or_else(|| Unreadable::Query("status must be active, expired, revoked or all.".into()))?;
+    let user_id = caller.actor().user_id;
+    let listed = flows::tokens::cli_tokens::list(&app, user_id, status, limit, query.get("cursor")).await;
+    Ok(Json(listed.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
 }
 
 pub async fn revoke(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     AnyCaller(caller): AnyCaller,
     PathId(id): PathId,
     _: Query,
-) -> Result<StatusCode, ApiError> {
-    let revoked = flows::cli_tokens::revoke(&app, &asker, &caller, &id).await;
-    revoked.map_err(|failure| refusals::cli_tokens(failure, &app.config.base_url))?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<(), ApiError> {
+    let revoked = flows::tokens::cli_tokens::revoke(&app, &meta, &caller, &id).await;
+    revoked.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?;
+    Ok(())
 }
 
 pub async fn rotate(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
-    caller: SignedIn<Write<Tokens>>,
+    caller: RecentUserSession<Write<Tokens>>,
     PathId(id): PathId,
     Body(request): Body<RotateCliToken>,
-) -> Result<(StatusCode, Json<CreatedCliToken>), ApiError> {
-    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
-    let created = flows::cli_tokens::rotate(&app, &maker, &id, &request).await;
-    Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::cli_tokens(failure, &app.config.base_url))?)))
+) -> Result<Json<CreatedCliToken>, ApiError> {
+    let created = flows::tokens::cli_tokens::rotate(&app, &caller.actor(), caller.sign_in, &id, &request).await;
+    Ok(Json(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
 }

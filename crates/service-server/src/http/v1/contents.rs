@@ -6,51 +6,63 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Map, Value};
 use service_api::{
-    contents::Content,
+    JsonObject,
+    contents::{Content, DeletedContent},
     page::Page,
     search::{Found, SearchPacks},
 };
 
 use crate::{
     app::App,
-    flows::{
-        contents::{self, Here, Meant},
-        search_packs,
-    },
+    flows::contents::{self, Collection, Precondition, Target, deleted, search},
     http::{
         body::Body,
         caller::{OfKind, Packs, Read, Write},
-        error::{ApiError, Unreadable},
-        idempotency, paging,
+        errors::{ApiError, Unreadable},
+        idempotency,
+        operation::Reply,
+        paging,
         path::PathId,
-        space::Space,
+        space::{OwnSpace, Space},
     },
 };
 
-fn here<S>(space: &Space<S>) -> Here<'_> {
-    let credential = space.caller.credential();
-    Here { asker: &space.asker, user_id: credential.user_id, place: space.entered.place, reach: credential.reach }
+/// The contents of a kind in the space of the request.
+fn collection<K: OfKind, S>(space: &Space<S>) -> Collection {
+    Collection { kind: K::KIND, space: space.entered.space }
 }
 
-/// A content, with the version that an `If-Match` can name.
-fn shown(status: StatusCode, content: Content, version: i64) -> Response {
-    let mut response = (status, Json(content)).into_response();
-    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
-        response.headers_mut().insert(header::ETAG, tag);
+/// A content, with its version as the `ETag` that `If-Match` can name.
+pub struct Versioned {
+    content: Content,
+    version: i64,
+}
+
+impl Versioned {
+    fn new(content: Content, version: i64) -> Self {
+        Self { content, version }
     }
-    response
+}
+
+impl Reply<Content> for Versioned {
+    fn into_response(self, status: StatusCode) -> Response {
+        let mut response = (status, Json(self.content)).into_response();
+        if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", self.version)) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
 }
 
 /// The versions that a change is meant for (RFC 9110 section 13.1.1): of tags that are not ours, or weak, none is.
-fn if_match(headers: &HeaderMap) -> Result<Meant, ApiError> {
+fn if_match(headers: &HeaderMap) -> Result<Precondition, ApiError> {
     let mut values = headers.get_all(header::IF_MATCH).iter();
-    let Some(value) = values.next() else { return Ok(Meant::Whichever) };
-    let unreadable = || Unreadable::Body("If-Match is not an ETag that this content was read with.".into());
+    let Some(value) = values.next() else { return Ok(Precondition::Any) };
+    let unreadable = || Unreadable::Body("If-Match must be an ETag from a response with this content.".into());
     let text = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(unreadable)?;
     if text.trim() == "*" {
-        return Ok(Meant::Whichever);
+        return Ok(Precondition::Any);
     }
     let mut versions = Vec::new();
     for tag in text.split(',').map(str::trim) {
@@ -58,12 +70,12 @@ fn if_match(headers: &HeaderMap) -> Result<Meant, ApiError> {
         let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).filter(|tag| !tag.contains('"'));
         versions.extend(quoted.ok_or_else(unreadable)?.parse::<i64>().ok().filter(|_| !weak));
     }
-    Ok(Meant::OneOf(versions))
+    Ok(Precondition::VersionIn(versions))
 }
 
 pub async fn list<K: OfKind>(State(app): State<App>, space: Space<Read<K>>) -> Result<Json<Page<Content>>, ApiError> {
-    let limit = paging::limit(&space.query)?;
-    Ok(Json(contents::list(&app, here(&space), K::KIND, limit, space.query.get("cursor")).await?))
+    let page = paging::page(&space.query)?;
+    Ok(Json(contents::list(&app, &space.actor(), collection::<K, _>(&space), page).await?))
 }
 
 pub async fn search(
@@ -71,27 +83,29 @@ pub async fn search(
     space: Space<Read<Packs>>,
     Body(request): Body<SearchPacks>,
 ) -> Result<Json<Page<Found>>, ApiError> {
-    Ok(Json(search_packs::search(&app, here(&space), &request).await?))
+    let actor = space.actor();
+    let _turn = app.search_turns.take(actor.user_id).await?;
+    Ok(Json(search::search(&app, &actor, space.entered.space, &request).await?))
 }
 
 pub async fn create<K: OfKind>(
     State(app): State<App>,
     space: Space<Write<K>>,
     headers: HeaderMap,
-    Body(sent): Body<Map<String, Value>>,
-) -> Result<Response, ApiError> {
+    Body(sent): Body<JsonObject>,
+) -> Result<Versioned, ApiError> {
     let key = idempotency::key(&headers)?;
-    let stored = contents::create(&app, here(&space), K::KIND, &sent, key).await?;
-    Ok(shown(StatusCode::CREATED, stored.content, stored.version))
+    let stored = contents::create(&app, &space.actor(), collection::<K, _>(&space), &sent, key).await?;
+    Ok(Versioned::new(stored.content, stored.version))
 }
 
 pub async fn read<K: OfKind>(
     State(app): State<App>,
     space: Space<Read<K>>,
     PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    let stored = contents::find(&app, here(&space), K::KIND, &id).await?;
-    Ok(shown(StatusCode::OK, stored.content, stored.version))
+) -> Result<Versioned, ApiError> {
+    let stored = contents::find(&app, &space.actor(), collection::<K, _>(&space), &id).await?;
+    Ok(Versioned::new(stored.content, stored.version))
 }
 
 pub async fn update<K: OfKind>(
@@ -99,11 +113,12 @@ pub async fn update<K: OfKind>(
     space: Space<Write<K>>,
     PathId(id): PathId,
     headers: HeaderMap,
-    Body(sent): Body<Map<String, Value>>,
-) -> Result<Response, ApiError> {
-    let meant = if_match(&headers)?;
-    let stored = contents::update(&app, here(&space), K::KIND, (&id, &meant), &sent).await?;
-    Ok(shown(StatusCode::OK, stored.content, stored.version))
+    Body(sent): Body<JsonObject>,
+) -> Result<Versioned, ApiError> {
+    let precondition = if_match(&headers)?;
+    let target = Target { id: &id, precondition: &precondition };
+    let stored = contents::update(&app, &space.actor(), collection::<K, _>(&space), target, &sent).await?;
+    Ok(Versioned::new(stored.content, stored.version))
 }
 
 pub async fn delete<K: OfKind>(
@@ -111,8 +126,26 @@ pub async fn delete<K: OfKind>(
     space: Space<Write<K>>,
     PathId(id): PathId,
     headers: HeaderMap,
-) -> Result<StatusCode, ApiError> {
-    let meant = if_match(&headers)?;
-    contents::delete(&app, here(&space), K::KIND, &id, &meant).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<(), ApiError> {
+    let precondition = if_match(&headers)?;
+    let target = Target { id: &id, precondition: &precondition };
+    contents::delete(&app, &space.actor(), collection::<K, _>(&space), target).await?;
+    Ok(())
+}
+
+pub async fn list_deleted<K: OfKind>(
+    State(app): State<App>,
+    OwnSpace(space): OwnSpace<Read<K>>,
+) -> Result<Json<Page<DeletedContent>>, ApiError> {
+    let page = paging::page(&space.query)?;
+    Ok(Json(deleted::list(&app, &space.actor(), collection::<K, _>(&space), page).await?))
+}
+
+pub async fn restore<K: OfKind>(
+    State(app): State<App>,
+    OwnSpace(space): OwnSpace<Write<K>>,
+    PathId(id): PathId,
+) -> Result<Versioned, ApiError> {
+    let stored = deleted::restore(&app, &space.actor(), collection::<K, _>(&space), &id).await?;
+    Ok(Versioned::new(stored.content, stored.version))
 }

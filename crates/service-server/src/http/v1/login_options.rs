@@ -5,14 +5,14 @@ use service_api::sign_in::{LoginOptions, LoginOptionsRequest};
 
 use crate::{
     app::App,
-    flows::{self, Asker},
-    http::{body::Body, error::ApiError},
+    flows::{self, RequestMeta},
+    http::{body::Body, errors::ApiError},
 };
 
 pub async fn ask(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Body(request): Body<LoginOptionsRequest>,
 ) -> Result<Json<LoginOptions>, ApiError> {
-    Ok(Json(flows::login_options::login_options(&app, &asker, &request.email).await?))
+    Ok(Json(flows::sign_in::login_options::login_options(&app, &meta, &request.email).await?))
 }

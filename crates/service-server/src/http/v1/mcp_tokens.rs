@@ -1,35 +1,35 @@
 //! `/v1/mcp/tokens`
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State};
 use service_api::mcp_tokens::{CreateMcpTokens, McpTokens, RefreshMcpTokens};
 
 use crate::{
     app::App,
-    flows::{self, Asker, maker::Maker},
+    flows::{self, RequestMeta},
     http::{
         body::Body,
-        caller::{McpBearer, SignedIn, Tokens, Write},
-        error::ApiError,
-        refusals,
+        caller::{McpBearer, RecentUserSession, Tokens, Write},
+        errors::{ApiError, api},
+        query::{self, Query},
     },
 };
 
 pub async fn create(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
-    caller: SignedIn<Write<Tokens>>,
-    Body(request): Body<CreateMcpTokens>,
-) -> Result<(StatusCode, Json<McpTokens>), ApiError> {
-    let maker = Maker::by_token(caller.credential(), caller.session, &asker);
-    let created = flows::mcp_tokens::create(&app, &maker, &request).await;
-    Ok((StatusCode::CREATED, Json(created.map_err(|failure| refusals::mcp_tokens(failure, &app.config.base_url))?)))
+    caller: RecentUserSession<Write<Tokens>>,
+    query: Query,
+    Body(mut request): Body<CreateMcpTokens>,
+) -> Result<Json<McpTokens>, ApiError> {
+    request.workspace_id = query::one_workspace(request.workspace_id, &query)?;
+    let created = flows::tokens::mcp_tokens::create(&app, &caller.actor(), caller.sign_in, &request).await;
+    Ok(Json(created.map_err(|failure| api::mcp_tokens(failure, &app.config.base_url))?))
 }
 
 pub async fn refresh(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     McpBearer(bearer): McpBearer,
     Body(request): Body<RefreshMcpTokens>,
 ) -> Result<Json<McpTokens>, ApiError> {
-    Ok(Json(flows::mcp_tokens::refresh(&app, &asker, bearer, request.refresh_token).await?))
+    Ok(Json(flows::tokens::mcp_tokens::refresh(&app, &meta, bearer, request.refresh_token).await?))
 }

@@ -2,7 +2,9 @@
 
 pub mod audit_events;
 pub mod cli_tokens;
+pub mod consents;
 pub mod contents;
+pub mod invitations;
 pub mod login_options;
 pub mod mcp_tokens;
 pub mod otp_tokens;

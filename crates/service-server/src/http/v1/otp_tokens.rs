@@ -1,19 +1,19 @@
 //! `POST /v1/otp-tokens`
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State};
 use service_api::sign_in::{OtpRequest, OtpRequested};
 
 use crate::{
     app::App,
-    flows::{self, Asker},
-    http::{body::Body, error::ApiError},
+    flows::{self, RequestMeta},
+    http::{body::Body, errors::ApiError},
 };
 
 pub async fn create(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Body(request): Body<OtpRequest>,
-) -> Result<(StatusCode, Json<OtpRequested>), ApiError> {
-    let requested = flows::request_otp::request_otp(&app, &asker, &request).await?;
-    Ok((StatusCode::CREATED, Json(requested)))
+) -> Result<Json<OtpRequested>, ApiError> {
+    let requested = flows::sign_in::request_otp::request_otp(&app, &meta, &request).await?;
+    Ok(Json(requested))
 }

@@ -1,17 +1,17 @@
 //! `/v1/sessions`
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use service_api::{
     page::Page,
-    sessions::{OthersEnded, Session},
+    sessions::{MadeTreatment, OthersEnded, Session},
 };
 
 use crate::{
     app::App,
-    flows::{self, Asker},
+    flows,
     http::{
-        caller::{Read, Sessions, SignedIn, Write},
-        error::ApiError,
+        caller::{Read, Sessions, UserSession, Write},
+        errors::{ApiError, Unreadable},
         paging,
         path::PathId,
         query::Query,
@@ -20,33 +20,32 @@ use crate::{
 
 pub async fn list(
     State(app): State<App>,
-    caller: SignedIn<Read<Sessions>>,
+    caller: UserSession<Read<Sessions>>,
     query: Query,
 ) -> Result<Json<Page<Session>>, ApiError> {
-    let limit = paging::limit(&query)?;
-    Ok(Json(flows::sessions::list(&app, &asking(&caller), limit, query.get("cursor")).await?))
+    Ok(Json(flows::sessions::list(&app, &caller.actor(), paging::page(&query)?).await?))
 }
 
 pub async fn end(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
-    caller: SignedIn<Write<Sessions>>,
+    caller: UserSession<Write<Sessions>>,
     PathId(id): PathId,
-    _: Query,
-) -> Result<StatusCode, ApiError> {
-    flows::sessions::end(&app, &asker, &asking(&caller), &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    query: Query,
+) -> Result<(), ApiError> {
+    flows::sessions::revoke(&app, &caller.actor(), &id, made(&query)?).await?;
+    Ok(())
 }
 
 pub async fn end_others(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
-    caller: SignedIn<Write<Sessions>>,
-    _: Query,
+    caller: UserSession<Write<Sessions>>,
+    query: Query,
 ) -> Result<Json<OthersEnded>, ApiError> {
-    Ok(Json(flows::sessions::end_others(&app, &asker, &asking(&caller)).await?))
+    Ok(Json(flows::sessions::revoke_others(&app, &caller.actor(), caller.session, made(&query)?).await?))
 }
 
-fn asking<S>(caller: &SignedIn<S>) -> flows::sessions::SignedIn {
-    flows::sessions::SignedIn { user_id: caller.credential().user_id, session: caller.session }
+/// How to treat what a revoked session made.
+fn made(query: &Query) -> Result<MadeTreatment, ApiError> {
+    let unknown = || Unreadable::Query("made must be recommended, keep or revoke.".into());
+    Ok(MadeTreatment::parse(query.get("made")).ok_or_else(unknown)?)
 }

@@ -1,19 +1,19 @@
 //! `POST /v1/token-leaks`
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State};
 use service_api::leaks::{ReportReceived, TokenLeaks};
 
 use crate::{
     app::App,
-    flows::{self, Asker},
-    http::{body::Body, error::ApiError},
+    flows::{self, RequestMeta},
+    http::{body::Body, errors::ApiError},
 };
 
 pub async fn report(
     State(app): State<App>,
-    Extension(asker): Extension<Asker>,
+    Extension(meta): Extension<RequestMeta>,
     Body(report): Body<TokenLeaks>,
-) -> Result<(StatusCode, Json<ReportReceived>), ApiError> {
-    flows::token_leaks::report(&app, &asker, &report.tokens).await?;
-    Ok((StatusCode::ACCEPTED, Json(ReportReceived { received: true })))
+) -> Result<Json<ReportReceived>, ApiError> {
+    flows::tokens::leaks::report_leaks(&app, &meta, &report.tokens).await?;
+    Ok(Json(ReportReceived { received: true }))
 }

@@ -6,13 +6,9 @@ use service_api::whoami::Whoami;
 use crate::{
     app::App,
     flows,
-    http::{
-        caller::{Anything, Read},
-        error::ApiError,
-        space::Space,
-    },
+    http::{caller::NoScope, errors::ApiError, space::Space},
 };
 
-pub async fn show(State(app): State<App>, space: Space<Read<Anything>>) -> Result<Json<Whoami>, ApiError> {
+pub async fn show(State(app): State<App>, space: Space<NoScope>) -> Result<Json<Whoami>, ApiError> {
     Ok(Json(flows::whoami::whoami(&app, space.caller.credential(), &space.entered).await?))
 }

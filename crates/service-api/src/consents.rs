@@ -1,0 +1,41 @@
+//! `/v1/consents`: the access that a user gave to third-party apps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Timestamp,
+    ids::{ConsentId, WorkspaceId},
+    instant,
+    scope::Scopes,
+};
+
+/// The access that a user gave to a client, for one redirect host and one resource.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Consent {
+    pub id: ConsentId,
+    pub client: ConsentClient,
+    /// The host of the redirect URI, or the app's scheme if it has no host.
+    pub redirect_host: String,
+    /// The resource that the client's tokens are for: this API, or MCP.
+    pub resource: String,
+    pub scopes: Scopes,
+    /// The space that the client works in. Absent: personal space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+    #[serde(with = "instant::Written")]
+    pub granted_at: Timestamp,
+    /// When the client last obtained tokens. A consent that is not used for 90 days expires.
+    #[serde(with = "instant::Written")]
+    pub last_used_at: Timestamp,
+}
+
+/// The client of a consent.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConsentClient {
+    pub id: String,
+    pub name: String,
+    /// Whether an operator verified the name. Any other client chose it itself.
+    pub verified: bool,
+}

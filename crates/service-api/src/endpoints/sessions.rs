@@ -1,0 +1,38 @@
+//! Sessions and consents.
+
+use super::{
+    Access::SignedIn,
+    operation::{delete, get, operations, post},
+};
+use crate::{
+    consents::Consent,
+    errors::ErrorCode::NotFound,
+    page::Page,
+    scope::{Action, Resource, Scope},
+    sessions::{OthersEnded, Session},
+};
+
+const READ: Scope = Scope::of(Action::Read, Resource::Sessions);
+const WRITE: Scope = Scope::of(Action::Write, Resource::Sessions);
+
+operations! {
+    /// List sessions
+    LIST_SESSIONS(Sessions, "listSessions"): () => Page<Session> =
+        get("/v1/sessions", SignedIn(READ)).query(&["limit", "cursor"]).returns(200);
+
+    /// Revoke a session (idempotent)
+    REVOKE_SESSION(Sessions, "endSession"): () => () =
+        delete("/v1/sessions/{sessionId}", SignedIn(WRITE)).query(&["made"]).fails(&[NotFound]);
+
+    /// Revoke other sessions
+    REVOKE_OTHER_SESSIONS(Sessions, "endOtherSessions"): () => OthersEnded =
+        post("/v1/sessions/revoke-others", SignedIn(WRITE)).query(&["made"]).returns(200);
+
+    /// List the apps that have access to your account
+    LIST_CONSENTS(Sessions, "listConsents"): () => Page<Consent> =
+        get("/v1/consents", SignedIn(READ)).query(&["limit", "cursor"]).returns(200);
+
+    /// Remove an app's access (idempotent)
+    WITHDRAW_CONSENT(Sessions, "withdrawConsent"): () => () =
+        delete("/v1/consents/{consentId}", SignedIn(WRITE)).fails(&[NotFound]);
+}

@@ -1,0 +1,103 @@
+//! Workspaces, their members, and invitations.
+
+use super::{
+    Access::{self, Bearer, RecentSignInForOwners, SignedIn},
+    operation::{delete, get, operations, patch, post},
+};
+use crate::{
+    errors::ErrorCode::*,
+    page::Page,
+    scope::{Action, Resource, Scope},
+    workspaces::{
+        BlockedWorkspace, ChangeRole, Invitation, Invite, Member, NameWorkspace, ReceivedInvitation, RenameWorkspace,
+        Workspace,
+    },
+};
+
+const READ: Scope = Scope::of(Action::Read, Resource::Workspaces);
+const WRITE: Scope = Scope::of(Action::Write, Resource::Workspaces);
+const PAGE: &[&str] = &["limit", "cursor"];
+
+operations! {
+    /// List workspaces
+    LIST_WORKSPACES(Workspaces, "listWorkspaces"): () => Page<Workspace> =
+        get("/v1/workspaces", Bearer(READ)).query(PAGE).returns(200);
+
+    /// Create a workspace
+    CREATE_WORKSPACE(Workspaces, "createWorkspace"): NameWorkspace => Workspace =
+        post("/v1/workspaces", Bearer(WRITE)).takes().returns(201).fails(&[WorkspaceMismatch, Conflict, ValidationFailed]);
+
+    /// Get a workspace
+    READ_WORKSPACE(Workspaces, "readWorkspace"): () => Workspace =
+        get("/v1/workspaces/{workspaceId}", Bearer(READ)).returns(200).fails(&[NotFound, WorkspaceMismatch]);
+
+    /// Rename a workspace (owners only)
+    RENAME_WORKSPACE(Workspaces, "renameWorkspace"): RenameWorkspace => Workspace =
+        patch("/v1/workspaces/{workspaceId}", Bearer(WRITE))
+            .takes()
+            .returns(200)
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden, ValidationFailed]);
+
+    /// Delete a workspace for all its members (owners only)
+    DELETE_WORKSPACE(Workspaces, "deleteWorkspace"): () => () =
+        delete("/v1/workspaces/{workspaceId}", Access::RecentSignIn(WRITE)).fails(&[NotFound, WorkspaceMismatch, Forbidden]);
+
+    /// List members
+    LIST_MEMBERS(Workspaces, "listMembers"): () => Page<Member> =
+        get("/v1/workspaces/{workspaceId}/members", Bearer(READ)).query(PAGE).returns(200).fails(&[NotFound, WorkspaceMismatch]);
+
+    /// Change a member's role (owners only)
+    CHANGE_ROLE(Workspaces, "changeRole"): ChangeRole => Member =
+        patch("/v1/workspaces/{workspaceId}/members/{userId}", RecentSignInForOwners(WRITE))
+            .takes()
+            .returns(200)
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict]);
+
+    /// Remove a member, or leave
+    REMOVE_MEMBER(Workspaces, "removeMember"): () => () =
+        delete("/v1/workspaces/{workspaceId}/members/{userId}", SignedIn(WRITE))
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict]);
+
+    /// List pending invitations (owners only)
+    LIST_INVITATIONS(Workspaces, "listInvitations"): () => Page<Invitation> =
+        get("/v1/workspaces/{workspaceId}/invitations", Bearer(READ))
+            .query(PAGE)
+            .returns(200)
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden]);
+
+    /// Invite a member by email (owners only)
+    INVITE(Workspaces, "invite"): Invite => Invitation =
+        post("/v1/workspaces/{workspaceId}/invitations", RecentSignInForOwners(WRITE))
+            .takes()
+            .returns(201)
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden, ValidationFailed, RateLimited]);
+
+    /// Revoke an invitation (owners only)
+    REVOKE_INVITATION(Workspaces, "revokeInvitation"): () => () =
+        delete("/v1/workspaces/{workspaceId}/invitations/{invitationId}", SignedIn(WRITE))
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden]);
+
+    /// List the invitations that you received
+    LIST_RECEIVED_INVITATIONS(Workspaces, "listReceivedInvitations"): () => Page<ReceivedInvitation> =
+        get("/v1/invitations", SignedIn(READ)).query(PAGE).returns(200);
+
+    /// Accept an invitation
+    ACCEPT_INVITATION(Workspaces, "acceptInvitation"): () => Workspace =
+        post("/v1/invitations/{invitationId}/accept", SignedIn(WRITE)).returns(200).fails(&[NotFound, Conflict]);
+
+    /// Decline an invitation (the workspace is not notified)
+    DECLINE_INVITATION(Workspaces, "declineInvitation"): () => () =
+        post("/v1/invitations/{invitationId}/decline", SignedIn(WRITE)).returns_nothing(204).fails(&[NotFound]);
+
+    /// Block the workspace of an invitation (it is not notified)
+    BLOCK_INVITATION(Workspaces, "blockInvitation"): () => BlockedWorkspace =
+        post("/v1/invitations/{invitationId}/block", SignedIn(WRITE)).returns(200).fails(&[NotFound, Conflict]);
+
+    /// List the workspaces that you blocked
+    LIST_BLOCKED_WORKSPACES(Workspaces, "listBlockedWorkspaces"): () => Page<BlockedWorkspace> =
+        get("/v1/blocked-workspaces", SignedIn(READ)).query(PAGE).returns(200);
+
+    /// Unblock a workspace
+    UNBLOCK_WORKSPACE(Workspaces, "unblockWorkspace"): () => () =
+        delete("/v1/blocked-workspaces/{workspaceId}", SignedIn(WRITE)).fails(&[NotFound]);
+}

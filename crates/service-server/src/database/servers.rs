@@ -1,0 +1,114 @@
+//! The database server that this node uses. After a failover the former primary may still respond. A node that has seen
+//! its successor ignores it.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+/// The identity of a database server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Generated when the cluster was created. Standbys share it with their primary.
+    pub system: String,
+    /// The timeline of the write-ahead log that it writes or replays. Each promotion begins the next one.
+    pub timeline: u32,
+}
+
+impl Identity {
+    /// Parses an identity; `None`: the timeline is not a hexadecimal number.
+    #[must_use]
+    pub fn parse(system: &str, timeline: &str) -> Option<Self> {
+        Some(Self { system: system.to_owned(), timeline: u32::from_str_radix(timeline, 16).ok()? })
+    }
+}
+
+/// The error for a server that another one was promoted over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormerPrimary;
+
+/// The newest server that this node has seen, shared by all its connections.
+#[derive(Debug, Default)]
+pub struct Servers {
+    newest: Mutex<Option<NewestServer>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct NewestServer {
+    identity: Identity,
+    first_seen: Instant,
+}
+
+impl Servers {
+    /// Records the server that responded. Fails if a server on a later timeline was seen before.
+    pub fn record(&self, identity: &Identity) -> Result<(), FormerPrimary> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = newest.as_ref()
+            && known.identity.system == identity.system
+        {
+            if identity.timeline < known.identity.timeline {
+                return Err(FormerPrimary);
+            }
+            if identity.timeline == known.identity.timeline {
+                return Ok(());
+            }
+            tracing::warn!(timeline = identity.timeline, "Another database server was promoted; using it");
+        }
+        if newest.is_some() {
+            self.changed.notify_one();
+        }
+        *newest = Some(NewestServer { identity: identity.clone(), first_seen: Instant::now() });
+        Ok(())
+    }
+
+    /// Calls `look` with the newest server; `None`: no server has responded yet.
+    pub fn with_newest<T>(&self, look: impl FnOnce(Option<&Identity>) -> T) -> T {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        look(newest.as_ref().map(|known| &known.identity))
+    }
+
+    /// Waits until a different server has responded.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether a connection that was opened at this moment leads to the newest server.
+    #[must_use]
+    pub fn is_current(&self, connected_at: Instant) -> bool {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        // The connection that saw the server first is replaced too, because another one may have been opened at the
+        // same time.
+        newest.as_ref().is_none_or(|known| connected_at >= known.first_seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(timeline: u32) -> Identity {
+        Identity { system: "7".into(), timeline }
+    }
+
+    #[test]
+    fn a_lower_timeline_than_seen_before_is_refused_rv_10() {
+        let servers = Servers::default();
+        assert_eq!(servers.record(&on(1)), Ok(()));
+        let before = Instant::now();
+        assert!(servers.is_current(before));
+        assert_eq!(servers.record(&on(2)), Ok(()));
+        assert!(!servers.is_current(before));
+        assert!(servers.is_current(Instant::now()));
+        assert_eq!(servers.record(&on(1)), Err(FormerPrimary));
+        assert_eq!(servers.record(&on(2)), Ok(()));
+    }
+
+    #[test]
+    fn timelines_are_hexadecimal() {
+        assert_eq!(Identity::parse("7", "0000001A"), Some(on(26)));
+        assert_eq!(Identity::parse("7", "x"), None);
+    }
+}

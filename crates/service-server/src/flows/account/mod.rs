@@ -1,0 +1,142 @@
+//! The account pages: a user's sessions, apps, tokens and workspaces, and the latest events.
+
+pub mod activity;
+pub mod apps;
+pub mod sessions;
+pub mod tokens;
+
+use serde_json::json;
+use service_api::{audit_events::EventName, workspaces::ReceivedInvitation};
+use service_rules::rotation;
+
+use self::activity::NamedEvent;
+use crate::{
+    app::App,
+    database,
+    flows::{
+        Actor, RequestMeta,
+        audit::events::AuditQueryError,
+        authenticate::AuthenticateError,
+        oauth::consents::{self, ConsentsError},
+        sign_in::browser_session::{self, Browser},
+        tokens::cli_tokens::CliTokenError,
+    },
+    pagination::{InvalidCursor, PageRequest},
+    store::{self, browser_sessions::SignedInUser},
+};
+
+/// Why an account page was not shown, or its form not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error("no user is signed in with this browser")]
+    NotSignedIn,
+    #[error("the user has to sign in again")]
+    SignInTooOld,
+    #[error("the user has no such session, app or token")]
+    NotFound,
+    #[error("the CLI token was not created or revoked: {0}")]
+    Token(CliTokenError),
+    #[error(transparent)]
+    InvalidCursor(#[from] InvalidCursor),
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+impl From<AuditQueryError> for AccountError {
+    fn from(error: AuditQueryError) -> Self {
+        match error {
+            AuditQueryError::InvalidCursor(error) => error.into(),
+            AuditQueryError::Database(error) => error.into(),
+            AuditQueryError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<AuthenticateError> for AccountError {
+    fn from(error: AuthenticateError) -> Self {
+        match error {
+            AuthenticateError::Bearer(_) => Self::SignInTooOld,
+            AuthenticateError::Database(error) => error.into(),
+            AuthenticateError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<CliTokenError> for AccountError {
+    fn from(error: CliTokenError) -> Self {
+        match error {
+            CliTokenError::InvalidCursor(error) => error.into(),
+            CliTokenError::Database(error) => error.into(),
+            CliTokenError::Defect(error) => error.into(),
+            refusal => Self::Token(refusal),
+        }
+    }
+}
+
+impl From<ConsentsError> for AccountError {
+    fn from(error: ConsentsError) -> Self {
+        match error {
+            ConsentsError::NotFound => Self::NotFound,
+            ConsentsError::InvalidCursor(error) => error.into(),
+            ConsentsError::Database(error) => error.into(),
+            ConsentsError::Defect(error) => error.into(),
+        }
+    }
+}
+
+/// The user who is signed in with this browser.
+fn signed_in(browser: &Browser) -> Result<&SignedInUser, AccountError> {
+    browser.person.as_ref().ok_or(AccountError::NotSignedIn)
+}
+
+/// The user who is signed in with this browser, as the actor of a flow.
+fn actor<'a>(browser: &Browser, meta: &'a RequestMeta) -> Result<Actor<'a>, AccountError> {
+    Actor::in_browser(browser, meta).ok_or(AccountError::NotSignedIn)
+}
+
+/// The numbers of a user's sessions, apps, tokens and workspaces, and the latest events.
+pub struct AccountOverview {
+    pub browsers: i64,
+    pub sessions: i64,
+    pub apps: i64,
+    pub tokens: i64,
+    pub workspaces: i64,
+    /// Invitations that the user has not answered.
+    pub invitations: Vec<ReceivedInvitation>,
+    pub events: Vec<NamedEvent>,
+}
+
+/// Events that the overview shows.
+const EVENTS_IN_OVERVIEW: u16 = 5;
+/// Invitations that the overview shows; all are on the page of workspaces.
+const INVITATIONS_IN_OVERVIEW: i64 = 5;
+
+pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, AccountError> {
+    let user_id = signed_in(browser)?.user_id;
+    let events = activity::page_of(app, user_id, PageRequest::first(EVENTS_IN_OVERVIEW)).await?.data;
+    let now = app.clock.now();
+    let epoch = app.revocations.epoch()?;
+    let db = app.database.connect().await?;
+    Ok(AccountOverview {
+        browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
+        sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,
+        apps: store::consents::count_by_user(&db, user_id, consents::unused_since(now)).await?,
+        tokens: store::cli_tokens::count_live(&db, user_id, epoch, now).await?,
+        workspaces: store::workspaces::count_by_user(&db, user_id).await?,
+        invitations: store::received_invitations::list(&db, user_id, now, None, INVITATIONS_IN_OVERVIEW).await?,
+        events,
+    })
+}
+
+/// Signs this browser out.
+pub async fn sign_out(app: &App, meta: &RequestMeta, browser: &Browser) -> anyhow::Result<()> {
+    let db = app.database.begin().await?;
+    store::browser_sessions::delete(&db, browser.id).await?;
+    if let Some(person) = &browser.person {
+        let event = meta.event(EventName::SessionEnded, app.clock.now(), json!({ "by": browser.id }))?;
+        event.user(person.user_id).subject(browser.id).insert(&db).await?;
+    }
+    Ok(db.commit().await?)
+}

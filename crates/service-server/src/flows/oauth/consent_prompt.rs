@@ -1,0 +1,364 @@
+//! Prompts the user to approve or deny the access of a client, and sends the client its response.
+
+use serde_json::json;
+use service_api::{audit_events::EventName, errors::Reason, ids::WorkspaceId, scope::Scopes, workspaces::PERSONAL};
+use service_rules::{
+    Timestamp,
+    authorization::{self, AuthorizationRequest, AuthorizationRequestError, AuthorizationResponse},
+    clients::{Client, ClientKind},
+    codes::Code,
+    consent::{self, PriorConsent},
+    lifetimes, redirect,
+    signing::later,
+};
+
+use crate::{
+    app::App,
+    crypto::{digest::sha256, random},
+    database::{self, Connection},
+    flows::{RequestMeta, oauth::consents, revocation::RevocationTransaction, sign_in::browser_session::Browser},
+    store::{
+        self,
+        authorization_codes::CodeAccess,
+        browser_sessions::SignedInUser,
+        consents::{Consent, ConsentKey},
+        sign_in_flows::SignInFlow,
+    },
+};
+
+/// What the user is shown.
+pub struct ConsentPrompt {
+    pub client: String,
+    pub voucher: Voucher,
+    pub host: String,
+    pub unproven: bool,
+    /// The response goes to the user's own machine.
+    pub local: bool,
+    /// The scopes that the client requests now.
+    pub asked: Scopes,
+    /// The scopes that the client has already and does not request.
+    pub held: Scopes,
+    pub spaces: Vec<SpaceChoice>,
+}
+
+/// Who verified the name of a client.
+pub enum Voucher {
+    /// It is a first-party client: it has access to everything that the user has access to.
+    FirstParty,
+    Operator,
+    /// The client chose its name itself. Where it is described, if it has a client metadata document.
+    Unverified {
+        described_by: Option<String>,
+    },
+}
+
+impl Voucher {
+    fn of(client: &Client) -> Self {
+        match client.kind {
+            ClientKind::FirstParty => Self::FirstParty,
+            ClientKind::Registered => Self::Operator,
+            ClientKind::Dynamic => Self::Unverified { described_by: None },
+            ClientKind::Document => Self::Unverified { described_by: Some(redirect::host(&client.id)) },
+        }
+    }
+
+    #[must_use]
+    pub const fn is_first_party(&self) -> bool {
+        matches!(self, Self::FirstParty)
+    }
+
+    /// Whether the client chose its name itself.
+    #[must_use]
+    pub const fn is_stranger(&self) -> bool {
+        matches!(self, Self::Unverified { .. })
+    }
+
+    /// The host of the client metadata document, if that is where the client's name comes from.
+    #[must_use]
+    pub fn described_by(&self) -> Option<&str> {
+        match self {
+            Self::Unverified { described_by } => described_by.as_deref(),
+            Self::FirstParty | Self::Operator => None,
+        }
+    }
+}
+
+/// What the user decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    pub space: &'a str,
+    /// The scopes that the user left selected.
+    pub ticked: Scopes,
+}
+
+/// A space that the user can choose for the client.
+pub struct SpaceChoice {
+    /// The value in the form.
+    pub value: String,
+    /// The name of a workspace; personal space has none.
+    pub name: String,
+    /// The email address of a workspace's owner. Personal space has none.
+    pub owner: Option<String>,
+    /// Whether the choice is preselected.
+    pub usual: bool,
+}
+
+/// Why a consent is not prompted for or not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsentError {
+    /// No user is signed in, or the user was disabled.
+    #[error("the user has to sign in")]
+    SignInRequired,
+    /// The client has received its response.
+    #[error("the authorization request is completed")]
+    Finished,
+    #[error("the user has no access to the chosen space")]
+    NoAccessToSpace,
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// What issuing the authorization code came to. A refusal is data until the transaction is committed or given up.
+enum CodeOutcome {
+    /// The URL that the browser is redirected to.
+    Issued(String),
+    SignInRequired,
+    Finished,
+}
+
+impl CodeOutcome {
+    fn into_result(self) -> Result<String, ConsentError> {
+        match self {
+            Self::Issued(location) => Ok(location),
+            Self::SignInRequired => Err(ConsentError::SignInRequired),
+            Self::Finished => Err(ConsentError::Finished),
+        }
+    }
+}
+
+/// An authorization request, and the user who is prompted.
+struct PendingConsent<'a> {
+    browser: &'a Browser,
+    person: &'a SignedInUser,
+    request: &'a AuthorizationRequest,
+    host: String,
+}
+
+impl<'a> PendingConsent<'a> {
+    fn of(browser: &'a Browser, flow: &'a SignInFlow) -> Result<Self, ConsentError> {
+        let person = browser.person.as_ref().ok_or(ConsentError::SignInRequired)?;
+        let request = flow.request().ok_or(ConsentError::Finished)?;
+        Ok(Self { browser, person, request, host: redirect::host(&request.redirect_uri) })
+    }
+
+    fn about(&self) -> ConsentKey<'_> {
+        ConsentKey {
+            user_id: self.person.user_id,
+            client_id: &self.request.client_id,
+            redirect_host: &self.host,
+            audience: &self.request.audience,
+        }
+    }
+}
+
+/// Reads what the user is prompted with.
+pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<ConsentPrompt, ConsentError> {
+    let pending = PendingConsent::of(browser, flow)?;
+    if flow.finished {
+        return Err(ConsentError::Finished);
+    }
+    let db = app.database.connect().await?;
+    let client = store::clients::find(&db, &pending.request.client_id).await?;
+    let client = client.filter(|client| !client.disabled).ok_or(ConsentError::Finished)?;
+    let held = store::consents::find(&db, pending.about(), consents::unused_since(app.clock.now())).await?;
+    let usual = held.as_ref().and_then(|held| held.workspace_id);
+    let mut spaces =
+        vec![SpaceChoice { value: PERSONAL.into(), name: String::new(), owner: None, usual: usual.is_none() }];
+    for workspace in store::memberships::list_workspaces(&db, pending.person.user_id).await? {
+        spaces.push(SpaceChoice {
+            value: workspace.id.to_string(),
+            name: workspace.name,
+            owner: Some(workspace.owner),
+            usual: usual == Some(workspace.id),
+        });
+    }
+    if !spaces.iter().any(|space| space.usual) {
+        spaces[0].usual = true;
+    }
+    let uri = &pending.request.redirect_uri;
+    let unproven = consent::is_unproven(&client, uri);
+    if unproven {
+        // Whichever page sent the user here, one click is not enough: the user has to choose, and so to read.
+        for space in &mut spaces {
+            space.usual = false;
+        }
+    }
+    Ok(ConsentPrompt {
+        voucher: Voucher::of(&client),
+        unproven,
+        local: redirect::check(uri) == Ok(redirect::RedirectKind::Loopback),
+        client: client.name,
+        asked: pending.request.scopes,
+        held: held.map_or(Scopes::NONE, |held| held.scopes.without(pending.request.scopes)),
+        host: pending.host,
+        spaces,
+    })
+}
+
+/// Stores the user's consent, and issues an authorization code. Returns the URL that the browser is redirected to.
+pub async fn approve(
+    app: &App,
+    meta: &RequestMeta,
+    browser: &mut Browser,
+    flow: &SignInFlow,
+    decision: Decision<'_>,
+) -> Result<String, ConsentError> {
+    let now = app.clock.now();
+    let granted = consent::granted_scopes(PendingConsent::of(browser, flow)?.request.scopes, decision.ticked);
+    if granted.is_empty() {
+        return deny(app, browser, flow).await;
+    }
+    let workspace_id: Option<WorkspaceId> = match decision.space {
+        PERSONAL => None,
+        id => Some(id.parse().map_err(|_| ConsentError::NoAccessToSpace)?),
+    };
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let location = {
+        let pending = PendingConsent::of(browser, flow)?;
+        // Concurrent exchanges of codes and decisions on consents come before this, or after it.
+        if !store::users::lock(transaction.db(), pending.person.user_id).await? {
+            return Err(ConsentError::SignInRequired);
+        }
+        if let Some(id) = workspace_id
+            && store::memberships::find_role(transaction.db(), pending.person.user_id, id).await?.is_none()
+        {
+            return Err(ConsentError::NoAccessToSpace);
+        }
+        let scopes = store_consent(&mut transaction, &pending, granted, workspace_id, now).await?;
+        let details = json!({ "scopes": scopes, "granted": granted, "host": pending.host });
+        let mut event = meta.event(EventName::ConsentGranted, now, details)?;
+        event.user_id = Some(pending.person.user_id);
+        event.client_id = Some(&pending.request.client_id);
+        event.workspace_id = workspace_id;
+        store::audit_events::insert(transaction.db(), &event).await?;
+        let access = GrantedAccess { scopes: granted, workspace_id };
+        issue_code(app, transaction.db(), &pending, flow, access).await?.into_result()?
+    };
+    let user_id = browser.person.as_ref().map(|person| person.user_id);
+    browser.renew(app, transaction.db(), user_id).await?;
+    transaction.commit().await?;
+    Ok(location)
+}
+
+/// Stores the consent, while the user is locked. Revokes sessions of the client whose scopes the consent no longer covers.
+async fn store_consent(
+    transaction: &mut RevocationTransaction<'_>,
+    pending: &PendingConsent<'_>,
+    granted: Scopes,
+    workspace_id: Option<WorkspaceId>,
+    now: Timestamp,
+) -> anyhow::Result<Scopes> {
+    let about = pending.about();
+    let prior = store::consents::find(transaction.db(), about, consents::unused_since(now)).await?;
+    let prior = prior.map(|prior| PriorConsent { scopes: prior.scopes });
+    let scopes = consent::stored_scopes(prior, pending.request.scopes, granted);
+    if granted != pending.request.scopes {
+        let live =
+            store::grants::list_by_client(transaction.db(), about.user_id, about.client_id, about.audience).await?;
+        for (id, had) in live {
+            if !scopes.cover(had) {
+                transaction.revoke_grant(id, Reason::RevokedByUser).await?;
+            }
+        }
+    }
+    let consent = Consent { scopes, workspace_id };
+    store::consents::replace(transaction.db(), random::id(now)?, about, &consent, now).await?;
+    Ok(scopes)
+}
+
+/// Reuses a prior consent, and issues an authorization code. `None`: the user has to be prompted.
+pub async fn reuse(app: &App, browser: &Browser, flow: &SignInFlow) -> anyhow::Result<Option<String>> {
+    let Ok(pending) = PendingConsent::of(browser, flow) else { return Ok(None) };
+    let (request, db) = (pending.request, app.database.begin().await?);
+    // A change of the consent at the same time is committed before the consent is read, or after the code is stored.
+    if !store::users::lock_enabled(&db, pending.person.user_id).await? {
+        return Ok(None);
+    }
+    let prior = store::consents::find(&db, pending.about(), consents::unused_since(app.clock.now())).await?;
+    let Some(prior) = prior else { return Ok(None) };
+    let Some(client) = store::clients::find(&db, &request.client_id).await? else { return Ok(None) };
+    let covered = Some(PriorConsent { scopes: prior.scopes });
+    if consent::needs_prompt(&client, &request.redirect_uri, request.scopes, covered, request.prompt) {
+        return Ok(None);
+    }
+    if let Some(id) = prior.workspace_id
+        && store::memberships::find_role(&db, pending.person.user_id, id).await?.is_none()
+    {
+        return Ok(None);
+    }
+    // No more than the client requests now, even if the prior consent covers more.
+    let access = GrantedAccess { scopes: request.scopes, workspace_id: prior.workspace_id };
+    store::consents::mark_used(&db, pending.about(), app.clock.now()).await?;
+    match issue_code(app, &db, &pending, flow, access).await? {
+        CodeOutcome::Issued(location) => {
+            db.commit().await?;
+            Ok(Some(location))
+        }
+        CodeOutcome::SignInRequired | CodeOutcome::Finished => Ok(None),
+    }
+}
+
+/// Denies access, and returns the URL that the browser is redirected to.
+pub async fn deny(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<String, ConsentError> {
+    let pending = PendingConsent::of(browser, flow)?;
+    let db = app.database.connect().await?;
+    if !store::sign_in_flows::mark_finished(&db, flow.id, app.clock.now()).await? {
+        return Err(ConsentError::Finished);
+    }
+    let (uri, state) = (&pending.request.redirect_uri, pending.request.state.as_deref());
+    let response = AuthorizationResponse::Error(AuthorizationRequestError::AccessDenied);
+    Ok(authorization::response_url(uri, state, &app.config.base_url, &response))
+}
+
+/// The access that a code stands for.
+#[derive(Clone, Copy)]
+struct GrantedAccess {
+    scopes: Scopes,
+    workspace_id: Option<WorkspaceId>,
+}
+
+/// Finishes the flow, and issues its one authorization code.
+async fn issue_code(
+    app: &App,
+    db: &Connection,
+    pending: &PendingConsent<'_>,
+    flow: &SignInFlow,
+    access: GrantedAccess,
+) -> anyhow::Result<CodeOutcome> {
+    app.revocations.check()?;
+    let now: Timestamp = app.clock.now();
+    if !store::users::lock_enabled(db, pending.person.user_id).await? {
+        return Ok(CodeOutcome::SignInRequired);
+    }
+    if !store::sign_in_flows::mark_finished(db, flow.id, now).await? {
+        return Ok(CodeOutcome::Finished);
+    }
+    let secret = random::authorization_code()?;
+    let code = Code {
+        client_id: pending.request.client_id.clone(),
+        redirect_uri: pending.request.redirect_uri.clone(),
+        challenge: pending.request.challenge.clone(),
+        expires_at: later(now, lifetimes::AUTHORIZATION_CODE),
+        wrong_verifiers: 0,
+        used: false,
+    };
+    let (user_id, browser_id) = (pending.person.user_id, pending.browser.id);
+    let GrantedAccess { scopes, workspace_id } = access;
+    let worth = CodeAccess { user_id, browser_id, scopes, audience: pending.request.audience.clone(), workspace_id };
+    store::authorization_codes::insert(db, &sha256(secret.expose()), &code, &worth).await?;
+    let (uri, state) = (&pending.request.redirect_uri, pending.request.state.as_deref());
+    let response = AuthorizationResponse::Code(secret.expose());
+    Ok(CodeOutcome::Issued(authorization::response_url(uri, state, &app.config.base_url, &response)))
+}

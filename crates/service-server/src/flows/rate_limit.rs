@@ -1,0 +1,155 @@
+//! Rate limits that all nodes share, stored in PostgreSQL.
+//!
+//! The database stores an HMAC of what is limited, so that email addresses and networks cannot be read there.
+
+use std::net::IpAddr;
+
+use service_rules::{
+    Timestamp,
+    limits::{Limited, Rate, Window, judge_windows},
+    network_rates::NetworkRates,
+};
+
+use crate::{
+    app::App,
+    crypto::root_keys::Purpose,
+    database::{Connection, Error},
+    store,
+};
+
+/// The only refusal of a flow is that a rate limit is reached.
+#[derive(Debug, thiserror::Error)]
+pub enum RateLimitError {
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    #[error(transparent)]
+    Database(#[from] Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// What [`Limit::take_and_measure`] found.
+pub enum Measured {
+    /// There was room; this part of the rate is used now.
+    Taken {
+        used: f64,
+    },
+    Exhausted(Limited),
+}
+
+/// A rate limit for one email address, network or client, or for all callers.
+pub struct Limit<'a> {
+    pub policy: &'static str,
+    pub whom: &'a [u8],
+}
+
+impl Limit<'_> {
+    fn key(&self, app: &App) -> Vec<u8> {
+        app.root_keys.name(Purpose::LimitKey, &[self.policy.as_bytes(), self.whom]).to_vec()
+    }
+
+    /// Counts one request in every window. `Some`: a window had no room.
+    pub async fn take_in_windows(
+        &self,
+        app: &App,
+        db: &Connection,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<Option<Limited>, Error> {
+        let key = self.key(app);
+        if store::recent_hits::take(db, &key, windows, now).await? {
+            return Ok(None);
+        }
+        let hits = store::recent_hits::find(db, &key).await?;
+        Ok(Some(judge_windows(self.policy, windows, &hits, now).unwrap_or_else(|| self.brief(windows))))
+    }
+
+    /// Removes the request that was counted at `now`.
+    pub async fn give_back(&self, app: &App, db: &Connection, now: Timestamp) -> Result<(), Error> {
+        store::recent_hits::give_back(db, &self.key(app), now).await
+    }
+
+    /// Counts one request at a steady rate. `Some`: there was no room.
+    pub async fn take_at_rate(
+        &self,
+        app: &App,
+        db: &Connection,
+        rate: Rate,
+        now: Timestamp,
+    ) -> Result<Option<Limited>, Error> {
+        match self.take_and_measure(app, db, rate, now).await? {
+            Measured::Taken { .. } => Ok(None),
+            Measured::Exhausted(limited) => Ok(Some(limited)),
+        }
+    }
+
+    /// Counts one request at a steady rate, and measures which part of the rate is used.
+    pub async fn take_and_measure(
+        &self,
+        app: &App,
+        db: &Connection,
+        rate: Rate,
+        now: Timestamp,
+    ) -> Result<Measured, Error> {
+        let key = self.key(app);
+        if let Some(tat) = store::rates::take(db, &key, rate, now).await? {
+            return Ok(Measured::Taken { used: rate.used(tat, now) });
+        }
+        let tat = store::rates::find(db, &key).await?.unwrap_or(now);
+        Ok(Measured::Exhausted(rate.limited(self.policy, tat, now)))
+    }
+
+    /// Removes a request that was counted at a steady rate.
+    pub async fn give_back_at_rate(&self, app: &App, db: &Connection, rate: Rate) -> Result<(), Error> {
+        store::rates::give_back(db, &self.key(app), rate).await
+    }
+
+    /// Whether the rate has no room left, without counting a request.
+    pub async fn is_exhausted(
+        &self,
+        app: &App,
+        db: &Connection,
+        rate: Rate,
+        now: Timestamp,
+    ) -> Result<Option<Limited>, Error> {
+        let tat = store::rates::find(db, &self.key(app)).await?.unwrap_or(now);
+        Ok(rate.is_exhausted(tat, now).then(|| rate.limited(self.policy, tat, now)))
+    }
+
+    /// The shortest wait, for when the last hit left its window between the two statements.
+    fn brief(&self, windows: &[Window]) -> Limited {
+        let (quota, window_seconds) = windows.first().map_or((1, 1), |window| (window.count, window.seconds));
+        Limited { policy: self.policy, quota, window_seconds, retry_after: 1 }
+    }
+}
+
+/// A rate limit for every network that an address belongs to, from the narrowest to the widest.
+pub struct NetworkLimit {
+    pub policy: &'static str,
+    pub address: IpAddr,
+    pub rates: NetworkRates,
+}
+
+impl NetworkLimit {
+    /// Counts one request in every network. `Some`: a network had no room. Wider networks are not counted then, so that a
+    /// network that is refused does not use up their room.
+    pub async fn take(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, Error> {
+        for (network, rate) in self.rates.of(self.address) {
+            let network = network.to_string();
+            let limit = Limit { policy: self.policy, whom: network.as_bytes() };
+            if let Some(limited) = limit.take_at_rate(app, db, rate, now).await? {
+                return Ok(Some(limited));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes the requests that [`Self::take`] counted.
+    pub async fn give_back(&self, app: &App, db: &Connection) -> Result<(), Error> {
+        for (network, rate) in self.rates.of(self.address) {
+            let network = network.to_string();
+            Limit { policy: self.policy, whom: network.as_bytes() }.give_back_at_rate(app, db, rate).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Revoking what a session made, in the transaction that revokes the session.
+//!
+//! `service_rules::lineage` decides what is revoked. This file finds it, revokes it, records it, and lists it for the mail to
+//! the user. Sessions that are revoked here may have made something themselves, which is treated by the same rules.
+
+use serde_json::json;
+use service_api::{
+    audit_events::EventName,
+    ids::{GrantId, UserId},
+};
+use service_rules::{
+    Timestamp,
+    lineage::{Event, Made, consequence},
+};
+use uuid::Uuid;
+
+use crate::{
+    flows::{RequestMeta, revocation::RevocationTransaction},
+    locales::{Language, Locales},
+    mail::MadeThings,
+    store::{self, audit_events, lineage::LineageItem},
+};
+
+/// What a session made, divided by whether it was revoked.
+#[derive(Debug, Default)]
+pub struct RevokedLineage {
+    pub revoked: Vec<LineageItem>,
+    /// CLI tokens that were created too long before to be suspected. They stay valid.
+    pub kept: Vec<LineageItem>,
+}
+
+impl RevokedLineage {
+    /// Whether the mail to the user has nothing to list.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.revoked.is_empty() && self.kept.is_empty()
+    }
+
+    /// The list for the mail to the user, in English: the request that caused it may be an attacker's.
+    #[must_use]
+    pub fn listed(&self, locales: &Locales) -> MadeThings {
+        let texts = locales.of(Language::English);
+        let listed = |found: &[LineageItem]| found.iter().map(|found| found.spoken(texts)).collect();
+        MadeThings { revoked: listed(&self.revoked), kept: listed(&self.kept) }
+    }
+}
+
+/// The revocation of what sessions of a user made, and what caused it.
+pub struct LineageRevocation<'a> {
+    pub meta: &'a RequestMeta,
+    pub user_id: UserId,
+    pub event: Event,
+}
+
+impl LineageRevocation<'_> {
+    /// Revokes what a compromised grant made. Returns `None` if that was done before.
+    pub async fn revoke_once(
+        &self,
+        transaction: &mut RevocationTransaction<'_>,
+        grant: GrantId,
+    ) -> anyhow::Result<Option<RevokedLineage>> {
+        if !store::grants::claim_lineage(transaction.db(), grant, transaction.now()).await? {
+            return Ok(None);
+        }
+        self.revoke(transaction, vec![grant.to_string()]).await.map(Some)
+    }
+
+    /// Revokes what these sessions made, and what that made.
+    pub async fn revoke(
+        &self,
+        transaction: &mut RevocationTransaction<'_>,
+        makers: Vec<String>,
+    ) -> anyhow::Result<RevokedLineage> {
+        let mut all = RevokedLineage::default();
+        let mut makers = makers;
+        while !makers.is_empty() {
+            let found = store::lineage::list_made(transaction.db(), self.user_id, &makers, transaction.now()).await?;
+            let fate = |made: &LineageItem| {
+                consequence(self.event, made.kind).revokes(made.made_at, made.used_at, transaction.now())
+            };
+            let (revoked, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(fate);
+            self.revoke_all(transaction, &revoked).await?;
+            let made_more = revoked.iter().filter(|made| matches!(made.kind, Made::McpPair | Made::AppSession));
+            makers = made_more.map(|made| made.id.clone()).collect();
+            all.revoked.extend(revoked);
+            all.kept.extend(kept.into_iter().filter(|made| made.kind == Made::CliToken));
+        }
+        if consequence(self.event, Made::CliToken) == service_rules::lineage::Consequence::RevokedIfRecent {
+            let ids: Vec<_> = all.kept.iter().map(|kept| kept.key).collect();
+            store::cli_tokens::mark_suspected(transaction.db(), self.user_id, &ids, transaction.now()).await?;
+        }
+        Ok(all)
+    }
+
+    /// Revokes and records all of these, by one statement for each kind.
+    async fn revoke_all(
+        &self,
+        transaction: &mut RevocationTransaction<'_>,
+        made: &[LineageItem],
+    ) -> anyhow::Result<()> {
+        if made.is_empty() {
+            return Ok(());
+        }
+        let reason = self.event.reason();
+        let keys = |kinds: &[Made]| -> Vec<Uuid> {
+            made.iter().filter(|made| kinds.contains(&made.kind)).map(|made| made.key).collect()
+        };
+        transaction.revoke_cli_tokens(&keys(&[Made::CliToken]), reason).await?;
+        transaction.revoke_grants(&keys(&[Made::McpPair, Made::AppSession]), reason).await?;
+        store::invitations::delete_several(transaction.db(), self.user_id, &keys(&[Made::Invitation])).await?;
+        let events = made.iter().map(|made| self.revoked_event(made, transaction.now()));
+        let events = events.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(store::audit_events::insert_several(transaction.db(), &events).await?)
+    }
+
+    fn revoked_event(
+        &self,
+        made: &LineageItem,
+        now: Timestamp,
+    ) -> anyhow::Result<audit_events::NewAuditEvent<'static>> {
+        let name = match made.kind {
+            Made::CliToken => EventName::CliTokenRevoked,
+            Made::McpPair | Made::AppSession => EventName::SessionEnded,
+            Made::Invitation => EventName::InvitationRevoked,
+        };
+        let details = json!({ "madeBy": made.made_by, "reason": self.event.reason().as_str() });
+        let event = self.meta.event(name, now, details)?.user(self.user_id);
+        Ok(event.in_workspace(made.workspace_id).subject(&made.id))
+    }
+}

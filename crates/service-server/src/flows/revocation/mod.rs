@@ -1,0 +1,303 @@
+//! Revoking credentials: every flow that revokes one does it in a [`RevocationTransaction`].
+//!
+//! The revocation is written in the transaction that marks the credential as revoked, so neither exists without the other.
+//! Once it is committed, this node refuses the credential at once and notifies the other nodes.
+
+pub mod lineage;
+pub mod replay;
+
+use serde_json::json;
+use service_api::{
+    audit_events::EventName,
+    errors::Reason,
+    ids::{CliTokenId, GrantId, UserId, WorkspaceId},
+};
+use service_rules::{
+    Timestamp,
+    email::Address,
+    revocation::{Revocation, Subject},
+    rotation,
+};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    crypto::random,
+    database::{self, Connection},
+    flows::node_event,
+    store::{self, audit_events::NewAuditEvent, grants::GrantSelection},
+};
+
+/// A transaction that revokes credentials.
+pub struct RevocationTransaction<'a> {
+    app: &'a App,
+    db: Connection,
+    now: Timestamp,
+    revocations: Vec<Revocation>,
+}
+
+impl<'a> RevocationTransaction<'a> {
+    pub async fn begin(app: &'a App, now: Timestamp) -> Result<Self, database::Error> {
+        let db = app.database.begin().await?;
+        if app.clock.is_off(now, store::database_time(&db).await?) {
+            // By a slow clock, a credential would be revoked before the moment at which it was issued.
+            return Err(database::Error::Unavailable("this machine's clock differs from the database's".into()));
+        }
+        Ok(Self { app, db, now, revocations: Vec::new() })
+    }
+
+    #[must_use]
+    pub fn db(&self) -> &Connection {
+        &self.db
+    }
+
+    /// The moment of the revocation.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Revokes every token of the subject that was issued until now.
+    pub async fn revoke(&mut self, subject: Subject, reason: Reason) -> anyhow::Result<()> {
+        let revocation = Revocation::of(subject, reason, self.now);
+        store::revocations::insert(&self.db, random::id(self.now)?, &revocation).await?;
+        self.revocations.push(revocation);
+        Ok(())
+    }
+
+    /// Revokes a grant with all its tokens. Returns `false` if it was revoked before.
+    ///
+    /// A caller may repeat the request after a 503. The row is then written without change, so that this commit is
+    /// confirmed only if the first one is.
+    pub async fn revoke_grant(&mut self, id: GrantId, reason: Reason) -> anyhow::Result<bool> {
+        let revoked = store::grants::mark_revoked(&self.db, id, reason, self.now).await?;
+        if revoked {
+            self.revoke(Subject::Grant(id), reason).await?;
+        } else {
+            store::grants::touch(&self.db, id).await?;
+        }
+        Ok(revoked)
+    }
+
+    /// Revokes a CLI token. Returns `false` if it was revoked before; the row is then written as by [`Self::revoke_grant`].
+    pub async fn revoke_cli_token(&mut self, id: CliTokenId, reason: Reason) -> anyhow::Result<bool> {
+        let revoked = store::cli_tokens::mark_revoked(&self.db, id, reason, self.now).await?;
+        if revoked {
+            self.revoke(Subject::CliToken(id), reason).await?;
+        } else {
+            store::cli_tokens::touch(&self.db, id).await?;
+        }
+        Ok(revoked)
+    }
+
+    /// Revokes grants of a user with all their tokens, and returns which.
+    pub async fn revoke_grants_of_user(
+        &mut self,
+        user_id: UserId,
+        which: GrantSelection,
+        reason: Reason,
+    ) -> anyhow::Result<Vec<GrantId>> {
+        let revoked = store::grants::mark_all_revoked(&self.db, user_id, which, reason, self.now).await?;
+        self.revoke_several(revoked.iter().copied().map(Subject::Grant), reason).await?;
+        Ok(revoked)
+    }
+
+    /// Revokes several grants with all their tokens. Those that were revoked before keep their reason.
+    pub async fn revoke_grants(&mut self, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
+        let revoked = store::grants::mark_several_revoked(&self.db, ids, reason, self.now).await?;
+        self.revoke_several(revoked.into_iter().map(Subject::Grant), reason).await
+    }
+
+    /// Revokes several CLI tokens. Those that were revoked before keep their reason.
+    pub async fn revoke_cli_tokens(&mut self, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
+        let revoked = store::cli_tokens::mark_several_revoked(&self.db, ids, reason, self.now).await?;
+        self.revoke_several(revoked.into_iter().map(Subject::CliToken), reason).await
+    }
+
+    /// Revokes every token of several subjects of one kind that was issued until now.
+    async fn revoke_several(&mut self, subjects: impl Iterator<Item = Subject>, reason: Reason) -> anyhow::Result<()> {
+        let made = subjects.map(|subject| Ok((random::id(self.now)?, Revocation::of(subject, reason, self.now))));
+        let made = made.collect::<anyhow::Result<Vec<_>>>()?;
+        store::revocations::insert_several(&self.db, &made).await?;
+        self.revocations.extend(made.into_iter().map(|(_, revocation)| revocation));
+        Ok(())
+    }
+
+    /// Ends a membership and revokes every token of the user for the workspace. Returns `false` if there was none. A user who
+    /// joins again needs new tokens, so tokens that were stolen before stay revoked.
+    pub async fn revoke_membership(&mut self, user_id: UserId, workspace_id: WorkspaceId) -> anyhow::Result<bool> {
+        if !store::memberships::mark_ended(&self.db, user_id, workspace_id, self.now).await? {
+            return Ok(false);
+        }
+        store::invitations::delete_by_member(&self.db, workspace_id, user_id).await?;
+        let reason = Reason::WorkspaceRemoved;
+        self.revoke_grants_of_user(user_id, GrantSelection::For(workspace_id), reason).await?;
+        store::cli_tokens::mark_all_revoked(&self.db, user_id, Some(workspace_id), reason, self.now).await?;
+        self.revoke(Subject::Membership(user_id, workspace_id), reason).await?;
+        Ok(true)
+    }
+
+    /// Deletes a workspace with its memberships and invitations, and revokes every token for it. Returns `false` if there was
+    /// none.
+    pub async fn revoke_workspace(&mut self, id: WorkspaceId) -> anyhow::Result<bool> {
+        if !store::workspaces::mark_deleted(&self.db, id, self.now).await? {
+            return Ok(false);
+        }
+        store::memberships::mark_all_ended(&self.db, id, self.now).await?;
+        store::invitations::delete_by_workspace(&self.db, id).await?;
+        store::blocked_workspaces::delete_by_workspace(&self.db, id).await?;
+        store::cli_tokens::mark_revoked_by_workspace(&self.db, id, Reason::WorkspaceRemoved, self.now).await?;
+        self.revoke(Subject::Workspace(id), Reason::WorkspaceRemoved).await?;
+        Ok(true)
+    }
+
+    /// Removes a member from a workspace and records it; `false`: there was no such member. User and workspace are held, so
+    /// that nothing is made for the membership at the same time.
+    pub async fn remove_member(
+        &mut self,
+        user_id: UserId,
+        workspace_id: WorkspaceId,
+        event: NewAuditEvent<'_>,
+    ) -> anyhow::Result<bool> {
+        store::users::lock(&self.db, user_id).await?;
+        store::workspaces::lock(&self.db, workspace_id).await?;
+        let removed = self.revoke_membership(user_id, workspace_id).await?;
+        if removed {
+            event.insert(&self.db).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Deletes a workspace for all its members and records it; `false`: there was none.
+    pub async fn delete_workspace(&mut self, id: WorkspaceId, event: NewAuditEvent<'_>) -> anyhow::Result<bool> {
+        store::workspaces::lock(&self.db, id).await?;
+        let deleted = self.revoke_workspace(id).await?;
+        if deleted {
+            event.insert(&self.db).await?;
+        }
+        Ok(deleted)
+    }
+
+    pub async fn commit(self) -> Result<(), database::Error> {
+        self.db.commit().await?;
+        self.app.revocations.apply_committed(self.revocations);
+        Ok(())
+    }
+}
+
+/// Why an operator's command revoked nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RevocationError {
+    #[error("there is no such user, member or workspace, or it is in that state already")]
+    NothingToRevoke,
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// Disables a user: revokes all their sessions and tokens, and refuses further sign-ins.
+pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+    let now = app.clock.now();
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let user_id = find_user(transaction.db(), address).await?;
+    if !store::users::mark_disabled(transaction.db(), user_id, Some(now)).await? {
+        return Err(RevocationError::NothingToRevoke);
+    }
+    let reason = Reason::UserDisabled;
+    transaction.revoke_grants_of_user(user_id, GrantSelection::All, reason).await?;
+    store::cli_tokens::mark_all_revoked(transaction.db(), user_id, None, reason, now).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
+    store::devices::delete_by_user(transaction.db(), user_id, None).await?;
+    store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
+    store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
+    transaction.revoke(Subject::User(user_id), reason).await?;
+    node_event(EventName::UserDisabled, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
+    finish(app, transaction).await?;
+    Ok(user_id)
+}
+
+/// Enables a disabled user. Sessions and tokens that were revoked stay revoked.
+pub async fn enable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    let user_id = find_user(&db, address).await?;
+    if !store::users::mark_disabled(&db, user_id, None).await? {
+        return Err(RevocationError::NothingToRevoke);
+    }
+    node_event(EventName::UserEnabled, now, json!({}))?.user(user_id).insert(&db).await?;
+    db.commit().await?;
+    Ok(user_id)
+}
+
+/// Revokes all sessions of a user and forgets their devices. The user can sign in again; CLI tokens stay valid.
+pub async fn sign_out_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+    let now = app.clock.now();
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let user_id = find_user(transaction.db(), address).await?;
+    // A concurrent sign-in commits before this lock is taken, or starts after this transaction.
+    store::users::lock(transaction.db(), user_id).await?;
+    let reason = Reason::RevokedByAdmin;
+    transaction.revoke_grants_of_user(user_id, GrantSelection::All, reason).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
+    store::devices::delete_by_user(transaction.db(), user_id, None).await?;
+    store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
+    node_event(EventName::UserSignedOut, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
+    finish(app, transaction).await?;
+    Ok(user_id)
+}
+
+/// Removes a user from a workspace, and revokes their tokens for it.
+pub async fn remove_member(app: &App, user_id: UserId, workspace_id: WorkspaceId) -> Result<(), RevocationError> {
+    let now = app.clock.now();
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let event = node_event(EventName::MemberRemoved, now, json!({}))?.user(user_id).in_workspace(workspace_id);
+    if !transaction.remove_member(user_id, workspace_id, event).await? {
+        return Err(RevocationError::NothingToRevoke);
+    }
+    finish(app, transaction).await?;
+    Ok(())
+}
+
+/// Deletes a workspace, and revokes every token for it.
+pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> Result<(), RevocationError> {
+    let now = app.clock.now();
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let event = node_event(EventName::WorkspaceDeleted, now, json!({}))?.in_workspace(workspace_id);
+    if !transaction.delete_workspace(workspace_id, event).await? {
+        return Err(RevocationError::NothingToRevoke);
+    }
+    finish(app, transaction).await?;
+    Ok(())
+}
+
+/// Revokes every session and every token of all users, as after a restore. The database has lost the revocations that were
+/// committed after the backup, so no older credential can be trusted.
+pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
+    let now = app.clock.now();
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin).await?;
+    node_event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
+    finish(app, transaction).await?;
+    Ok(Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, now).not_before)
+}
+
+/// Commits for an operator's command, which ends before its background work would notify the other nodes.
+pub async fn finish(app: &App, transaction: RevocationTransaction<'_>) -> anyhow::Result<()> {
+    transaction.commit().await?;
+    if let Err(error) = notify_nodes(app).await {
+        tracing::debug!(error = format!("{error:#}"), "Could not notify the other nodes");
+    }
+    Ok(())
+}
+
+/// Notifies the other nodes that there are revocations to read.
+pub async fn notify_nodes(app: &App) -> anyhow::Result<()> {
+    let db = app.background_database.connect().await?;
+    Ok(store::revocations::notify(&db).await?)
+}
+
+async fn find_user(db: &Connection, address: &Address) -> Result<UserId, RevocationError> {
+    let account = store::emails::find_user(db, address).await?;
+    Ok(account.ok_or(RevocationError::NothingToRevoke)?.user_id)
+}

@@ -1,0 +1,142 @@
+//! A browser session: its cookie, the user who is signed in, and the token that proves that a form is its own.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use service_api::{
+    ids::{BrowserSessionId, UserId},
+    token::{DeviceSecret, PresentedToken, Session, Token},
+};
+use service_rules::{Timestamp, email::Address, lifetimes, signing::later};
+use subtle::ConstantTimeEq as _;
+
+use crate::{
+    app::App,
+    crypto::{
+        digest::{Digest, sha256},
+        random,
+        root_keys::Purpose,
+    },
+    database::{Connection, Error},
+    flows::{
+        RequestMeta,
+        rate_limit::RateLimitError,
+        sign_in::devices::{self, BeginPolicies},
+    },
+    store::{
+        self,
+        browser_sessions::{BrowserSessionRenewal, NewBrowserSession, SignedInUser},
+    },
+};
+
+/// Seconds between two updates of `last_seen_at`.
+const LAST_SEEN_INTERVAL_SECONDS: i64 = 3_600;
+
+/// A browser that has a session cookie.
+pub struct Browser {
+    pub id: BrowserSessionId,
+    pub person: Option<SignedInUser>,
+    digest: Digest,
+    /// The cookie to set, if it differs from the one that was sent.
+    pub new_cookie: Option<Token<Session>>,
+    /// The device secret to set, after a sign-in.
+    pub new_device: Option<DeviceSecret>,
+}
+
+/// Finds the browser with this cookie.
+pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Browser>> {
+    let Some(cookie) = cookie.and_then(Token::<Session>::parse) else { return Ok(None) };
+    let now = app.clock.now();
+    let digest = sha256(cookie.expose());
+    let db = app.database.connect().await?;
+    let Some(stored) = store::browser_sessions::find(&db, &digest, idle_since(now), now).await? else {
+        return Ok(None);
+    };
+    if stored.last_seen_at <= later(now, -LAST_SEEN_INTERVAL_SECONDS) {
+        store::browser_sessions::mark_seen(&db, stored.id, now).await?;
+    }
+    let person = match stored.person {
+        Some(person) if !app.revocations.revoked_all_since(person.signed_in_at)? => Some(person),
+        Some(_) | None => None,
+    };
+    Ok(Some(Browser { id: stored.id, person, digest, new_cookie: None, new_device: None }))
+}
+
+/// Opens a session for a browser without one.
+pub async fn open(app: &App, meta: &RequestMeta) -> Result<Browser, RateLimitError> {
+    let now = app.clock.now();
+    let db = app.database.connect().await?;
+    let policies = BeginPolicies { device: "browsers-device", network: "browsers-network" };
+    if let Some(limited) = devices::count_begin(app, meta, &db, policies, now).await? {
+        return Err(limited.into());
+    }
+    let (id, cookie) = (random::id(now)?, random::session()?);
+    let digest = sha256(cookie.expose());
+    // No user is signed in yet, so the session can be short.
+    let expires_at = later(now, lifetimes::SIGN_IN_FLOW);
+    store::browser_sessions::insert(&db, &NewBrowserSession { id, digest: &digest, now, expires_at }).await?;
+    Ok(Browser { id, person: None, digest, new_cookie: Some(cookie), new_device: None })
+}
+
+impl Browser {
+    /// Replaces the cookie, because the signed-in user changes or consents. The old cookie is invalid from then on.
+    pub async fn renew(&mut self, app: &App, db: &Connection, user_id: Option<UserId>) -> anyhow::Result<()> {
+        let now = app.clock.now();
+        let cookie = random::session()?;
+        let digest = sha256(cookie.expose());
+        let kept =
+            self.person.as_ref().filter(|person| Some(person.user_id) == user_id).map(|person| person.signed_in_at);
+        let life = if user_id.is_some() { lifetimes::BROWSER_SESSION } else { lifetimes::SIGN_IN_FLOW };
+        // Only a sign-in extends the session: a stolen cookie expires when it would have.
+        let expires_at = kept.is_none().then(|| later(now, life));
+        let person = user_id.map(|id| (id, kept.unwrap_or(now)));
+        let renewed = BrowserSessionRenewal { old: &self.digest, new: &digest, person, now, expires_at };
+        if !store::browser_sessions::renew(db, self.id, &renewed).await? {
+            // Another request of this browser replaced the cookie first; that cookie counts.
+            return Err(Error::Unavailable("the browser's cookie was changed meanwhile".into()).into());
+        }
+        self.digest = digest;
+        self.new_cookie = Some(cookie);
+        Ok(())
+    }
+
+    /// Signs a user in who has just entered the right code, and replaces the cookie.
+    pub async fn sign_in(&mut self, app: &App, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
+        self.person = None;
+        self.renew(app, db, Some(user_id)).await
+    }
+
+    /// Sets the device secret after a sign-in: a new one, or the one that the browser has, with a new expiry.
+    pub fn remember_device(&mut self, new: Option<DeviceSecret>, held: Option<&PresentedToken>) {
+        self.new_device = new.or_else(|| DeviceSecret::parse(held?.expose()));
+    }
+
+    /// The CSRF token of this browser's forms. Pages of other sites cannot know it.
+    #[must_use]
+    pub fn form_token(&self, app: &App) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(&app.root_keys.name(Purpose::FormToken, &[&self.digest])[..16])
+    }
+
+    /// Whether a CSRF token is this browser's.
+    #[must_use]
+    pub fn owns_form(&self, app: &App, sent: &str) -> bool {
+        self.form_token(app).as_bytes().ct_eq(sent.as_bytes()).into()
+    }
+
+    /// Whether the signed-in user has this email address.
+    #[must_use]
+    pub fn is_of(&self, email: &str) -> bool {
+        let address = Address::parse(email).ok();
+        self.person.as_ref().is_some_and(|person| address.is_some_and(|address| address.as_str() == person.email))
+    }
+
+    /// Whether the user signed in at or after this time.
+    #[must_use]
+    pub fn signed_in_since(&self, since: Timestamp) -> bool {
+        self.person.as_ref().is_some_and(|person| person.signed_in_at >= since)
+    }
+}
+
+/// Browser sessions that were last seen before this time are no longer valid.
+#[must_use]
+pub fn idle_since(now: Timestamp) -> Timestamp {
+    later(now, -lifetimes::BROWSER_IDLE)
+}

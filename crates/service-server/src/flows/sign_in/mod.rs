@@ -1,0 +1,9 @@
+//! How a user signs in: login options, one-time codes, browser sessions, known devices and step-up.
+
+pub mod browser;
+pub mod browser_session;
+pub(crate) mod devices;
+pub mod login_options;
+pub mod request_otp;
+pub mod step_up;
+pub(crate) mod verify_otp;

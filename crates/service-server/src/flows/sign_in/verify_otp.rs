@@ -1,0 +1,305 @@
+//! Verifies a one-time code, whatever it is used for.
+//!
+//! 1. Count the attempt, in one guarded statement that also says whether the code may still be tried, and count it against
+//!    every limit on wrong codes. A code that a known device requested has that device's limit and no other. If one of
+//!    the limits is reached, the transaction is rolled back and the code is not compared. Commit: whatever happens from
+//!    then on, the attempt stays counted.
+//! 2. Compare the code, and judge.
+//! 3. Right: consume the code, create the account if this is its first sign-in, store the device, and continue with what
+//!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
+//!
+//! When the limit on all callers is reached, codes still work, but each can be tried only once. Guessing then takes an
+//! email for every guess, and no attacker can switch off sign-in for all users.
+//!
+//! Limits are locked after the code and never by the transaction that consumes it, so that two submissions of one code do
+//! not deadlock.
+
+use serde_json::json;
+use service_api::{
+    audit_events::EventName,
+    ids::{OtpId, UserId},
+    token::{DeviceSecret, PresentedToken},
+};
+use service_rules::{
+    Timestamp,
+    email::Address,
+    limits::Limited,
+    otp::{self, OtpError, OtpVerdict, Tried, Typed},
+};
+use subtle::ConstantTimeEq as _;
+
+use crate::{
+    app::App,
+    crypto::{random, root_keys::Purpose},
+    database::{self, Connection},
+    flows::{
+        RequestMeta, check_clock,
+        rate_limit::{Limit, NetworkLimit},
+        sign_in::{
+            devices,
+            request_otp::{CodeFor, budget_key},
+        },
+    },
+    store::{self, otps::CountedTry},
+};
+
+/// The limit on wrong codes of all callers together.
+const ALL_CALLERS: Limit<'static> = Limit { policy: "otp-failures", whom: b"" };
+
+/// Why a code does not sign a user in.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyOtpError {
+    #[error(transparent)]
+    Code(#[from] OtpError),
+    /// The code is right, but the user is not a member of the requested workspace. The code was not consumed.
+    #[error("the user is not a member of the requested workspace")]
+    NotAMember,
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// What happens once a user has entered the right code.
+pub(crate) trait SignIn {
+    type Output;
+
+    /// Whether the user may sign in to the requested workspace. Asked before the code is consumed; without a user id, the
+    /// account does not exist yet.
+    async fn admits(&self, db: &Connection, user_id: Option<UserId>) -> Result<bool, database::Error>;
+
+    /// Opens the session or signs the browser in, in the transaction that consumes the code.
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<Self::Output>;
+}
+
+/// A code that a user typed, and the client it must have been sent for.
+pub(crate) struct Attempt<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) meta: &'a RequestMeta,
+    /// The device secret that came with the code.
+    pub(crate) device: Option<&'a PresentedToken>,
+    pub(crate) client_id: &'a str,
+    pub(crate) otp_id: OtpId,
+    pub(crate) code: Typed,
+    pub(crate) now: Timestamp,
+}
+
+/// The result of a right code: the sign-in, and the secret of the device if it is new.
+pub(crate) struct Redeemed<T> {
+    pub(crate) output: T,
+    pub(crate) new_device: Option<DeviceSecret>,
+}
+
+/// What came of an attempt. A refusal is data until its transaction is committed.
+enum Outcome<T> {
+    SignedIn(Redeemed<T>),
+    /// The code is right, but the user is not a member of the requested workspace.
+    NotAMember,
+    /// The code is right, but another request consumed it first, or the user was disabled meanwhile.
+    Lost,
+    Wrong(OtpError),
+}
+
+impl<T> Outcome<T> {
+    /// Whether the typed code was the one that was sent, whatever came of it.
+    const fn is_right_code(&self) -> bool {
+        !matches!(self, Self::Wrong(_))
+    }
+
+    fn into_result(self) -> Result<Redeemed<T>, VerifyOtpError> {
+        match self {
+            Self::SignedIn(redeemed) => Ok(redeemed),
+            Self::NotAMember => Err(VerifyOtpError::NotAMember),
+            Self::Lost => Err(OtpError::NotAccepted.into()),
+            Self::Wrong(refusal) => Err(refusal.into()),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    pub(crate) async fn redeem<S: SignIn>(&self, sign_in: &mut S) -> Result<Redeemed<S::Output>, VerifyOtpError> {
+        let (counted, limits) = self.count().await?;
+        let outcome = self.try_code(&counted, sign_in).await?;
+        if outcome.is_right_code()
+            && let Err(error) = limits.give_back(self.app, self.now).await
+        {
+            // The attempt is over. One that stays counted costs the user one wrong code at most.
+            tracing::warn!(error = format!("{error:#}"), "Could not remove an attempt from the limits on wrong codes");
+        }
+        outcome.into_result()
+    }
+
+    /// Counts the attempt, also against every limit on wrong codes, and commits. If a limit is reached, nothing is counted.
+    async fn count(&self) -> Result<(CountedTry, FailureLimits), VerifyOtpError> {
+        let (app, now) = (self.app, self.now);
+        let db = app.database.begin().await?;
+        check_clock(app, &db, now).await?;
+        let Some(counted) = store::otps::count_try(&db, self.otp_id, self.client_id, now).await? else {
+            return Err(OtpError::NotAccepted.into());
+        };
+        let mut limits = FailureLimits::of(app, self.meta, &counted);
+        if let Some(limited) = limits.take(app, &db, counted.number, now).await? {
+            return Err(OtpError::Limited(limited).into());
+        }
+        db.commit().await?;
+        Ok((counted, limits))
+    }
+
+    /// Compares the code and carries out the verdict. Commits in every case.
+    async fn try_code<S: SignIn>(&self, counted: &CountedTry, sign_in: &mut S) -> anyhow::Result<Outcome<S::Output>> {
+        let address = &counted.address;
+        let db = self.app.database.begin().await?;
+        let account = store::emails::find_user(&db, address).await?;
+        let user_disabled = account.as_ref().is_some_and(|account| account.disabled);
+        let user_id = account.map(|account| account.user_id);
+        let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
+            OtpVerdict::SignIn => {
+                let owner = Owner { address, asked_by: counted.device.as_deref(), user_id };
+                self.consume(&db, &owner, sign_in).await?
+            }
+            OtpVerdict::Refuse(refusal) => {
+                let mut event = self.meta.event(EventName::OtpFailed, self.now, json!({ "otpId": self.otp_id }))?;
+                event.client_id = Some(self.client_id);
+                event.user_id = user_id;
+                store::audit_events::insert(&db, &event).await?;
+                Outcome::Wrong(refusal)
+            }
+        };
+        db.commit().await?;
+        Ok(outcome)
+    }
+
+    fn matches(&self, counted: &CountedTry) -> Result<bool, database::Error> {
+        let bound_to = CodeFor { otp_id: self.otp_id, address: &counted.address, client_id: &counted.client_id };
+        let parts = bound_to.parts(self.code.as_bytes());
+        let parts = parts.each_ref().map(Vec::as_slice);
+        let typed = self.app.root_keys.mac_under(counted.mac_key, Purpose::OtpCode, &parts);
+        // The code may be right: this node lacks a root key that another node has.
+        let typed = typed
+            .ok_or_else(|| database::Error::Unavailable(format!("root key {} is not configured", counted.mac_key)))?;
+        Ok(typed.ct_eq(&counted.mac).into())
+    }
+
+    /// Consumes a right code and signs its user in.
+    async fn consume<S: SignIn>(
+        &self,
+        db: &Connection,
+        owner: &Owner<'_>,
+        sign_in: &mut S,
+    ) -> anyhow::Result<Outcome<S::Output>> {
+        let Owner { address, asked_by, user_id } = *owner;
+        if !sign_in.admits(db, user_id).await? {
+            return Ok(Outcome::NotAMember);
+        }
+        if let Some(user_id) = user_id
+            && !store::users::lock_enabled(db, user_id).await?
+        {
+            return Ok(Outcome::Lost);
+        }
+        // Of several requests with the right code, one goes on.
+        if !store::otps::mark_consumed(db, self.otp_id, self.now).await? {
+            return Ok(Outcome::Lost);
+        }
+        let user_id = match user_id {
+            Some(user_id) => user_id,
+            None => self.create_account(db, address).await?,
+        };
+        let signed_in = devices::SignedIn { user_id, address, presented: self.device, asked_by, now: self.now };
+        let new_device = devices::remember(self.app, db, &signed_in).await?;
+        Ok(Outcome::SignedIn(Redeemed { output: sign_in.open(db, user_id).await?, new_device }))
+    }
+
+    async fn create_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {
+        let new: UserId = random::id(self.now)?;
+        let owner = store::emails::claim(db, address, new, self.now).await?;
+        if owner == new {
+            store::users::insert(db, new, address, self.now).await?;
+            let mut event = self.meta.event(EventName::UserCreated, self.now, json!({ "email": address.as_str() }))?;
+            event.user_id = Some(new);
+            store::audit_events::insert(db, &event).await?;
+        }
+        Ok(owner)
+    }
+}
+
+/// The mailbox that a code was sent to.
+struct Owner<'a> {
+    address: &'a Address,
+    /// The device that requested the code.
+    asked_by: Option<&'a [u8]>,
+    /// `None`: the address has no account yet.
+    user_id: Option<UserId>,
+}
+
+/// The limits on wrong codes that an attempt counts against.
+struct FailureLimits {
+    /// Of the device, or of the address: the name of the limit, and its key.
+    windows: Vec<(&'static str, Vec<u8>)>,
+    /// `None` for a known device, whose limit no other caller can use up.
+    network: Option<NetworkLimit>,
+    /// Whether the attempt was counted against the limit on all callers.
+    counted_for_all: bool,
+}
+
+impl FailureLimits {
+    fn of(app: &App, meta: &RequestMeta, counted: &CountedTry) -> Self {
+        let address = &counted.address;
+        if let Some(device) = &counted.device {
+            let windows = vec![("otp-failures-device", budget_key(address, device))];
+            return Self { windows, network: None, counted_for_all: false };
+        }
+        let network = meta.network.to_string();
+        let windows = vec![
+            ("otp-failures-address-network", budget_key(address, network.as_bytes())),
+            ("otp-failures-address", budget_key(address, b"")),
+        ];
+        let rates = app.config.limits.otp_failures_per_network;
+        let network = NetworkLimit { policy: "otp-failures-network", address: meta.address, rates };
+        Self { windows, network: Some(network), counted_for_all: false }
+    }
+
+    /// Counts the attempt against each limit. `Some`: one is reached. The limit on all callers comes last, because there all
+    /// callers wait for one another.
+    async fn take(
+        &mut self,
+        app: &App,
+        db: &Connection,
+        number: i16,
+        now: Timestamp,
+    ) -> Result<Option<Limited>, database::Error> {
+        let limits = &app.config.limits;
+        for (policy, whom) in &self.windows {
+            let windows = match *policy {
+                "otp-failures-device" => &limits.otp_failures_per_device,
+                "otp-failures-address-network" => &limits.otp_failures_per_address_and_network,
+                _ => &limits.otp_failures_per_address,
+            };
+            if let Some(limited) = (Limit { policy, whom }).take_in_windows(app, db, windows, now).await? {
+                return Ok(Some(limited));
+            }
+        }
+        let Some(network) = &self.network else { return Ok(None) };
+        if let Some(limited) = network.take(app, db, now).await? {
+            return Ok(Some(limited));
+        }
+        let limited = ALL_CALLERS.take_at_rate(app, db, limits.otp_failures, now).await?;
+        self.counted_for_all = limited.is_none();
+        // The first attempt at a code does not need room there.
+        Ok(limited.filter(|_| number > 1))
+    }
+
+    /// Removes the attempt that was counted at `now` from every limit.
+    async fn give_back(&self, app: &App, now: Timestamp) -> Result<(), database::Error> {
+        let db = app.database.begin().await?;
+        for (policy, whom) in &self.windows {
+            (Limit { policy, whom }).give_back(app, &db, now).await?;
+        }
+        if let Some(network) = &self.network {
+            network.give_back(app, &db).await?;
+        }
+        if self.counted_for_all {
+            ALL_CALLERS.give_back_at_rate(app, &db, app.config.limits.otp_failures).await?;
+        }
+        db.commit().await
+    }
+}

@@ -1,0 +1,68 @@
+//! Issuing CLI tokens and MCP token pairs on behalf of a user who is signed in.
+
+use service_api::ids::WorkspaceId;
+use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, signing::later, space::Requested};
+
+use crate::{
+    app::App,
+    database::{Connection, Error},
+    flows::{
+        actor::{Actor, Basis},
+        rate_limit::Limit,
+    },
+    store,
+};
+
+/// What the session of a maker lends to what is made: nothing outlives it, and nothing is proved anew by being made.
+pub struct Held {
+    pub ends_at: Timestamp,
+    pub auth_time: Timestamp,
+    /// The id of the session, as `made_by` records it.
+    pub made_by: String,
+}
+
+impl Actor<'_> {
+    /// The space that something new is for: the one asked for, else that of the maker's own token.
+    pub fn workspace(&self, asked: Option<&str>) -> Result<Option<WorkspaceId>, FieldError> {
+        match Requested::parse(asked) {
+            Some(Requested::Nothing) => Ok(self.space_access.workspace()),
+            Some(Requested::Personal) => Ok(None),
+            Some(Requested::Workspace(id)) => Ok(Some(id)),
+            None => {
+                let message = "must be a workspace id or personal".into();
+                Err(FieldError { field: "workspaceId", message })
+            }
+        }
+    }
+
+    /// Counts one more that this user makes; `Some`: that is too many in too short a time. Each leaves rows and a mail.
+    pub async fn count(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, Error> {
+        let user_id = self.user_id.to_string();
+        let limit = Limit { policy: "tokens_per_user", whom: user_id.as_bytes() };
+        limit.take_at_rate(app, db, app.config.limits.tokens_per_user, now).await
+    }
+
+    /// Holds user and session as they are until the transaction ends. `None`: one of them is over since the token was
+    /// judged, which the token is told with its next request.
+    pub async fn hold(&self, db: &Connection, now: Timestamp) -> Result<Option<Held>, Error> {
+        if !store::users::lock(db, self.user_id).await? {
+            return Ok(None);
+        }
+        let made_by = self.basis.to_string();
+        match self.basis {
+            Basis::Session(id) => {
+                let grant = store::grants::lock_live(db, id).await?;
+                Ok(grant
+                    .and_then(|grant| Some(Held { ends_at: grant.expires_at, auth_time: grant.auth_time?, made_by })))
+            }
+            Basis::Browser { id, .. } => {
+                let signed_in_at = store::browser_sessions::lock_signed_in(db, id, self.user_id).await?;
+                // Whoever has just signed in could sign in anywhere, and stay for as long as any session lasts.
+                let ends_at = later(now, lifetimes::CLI_TOKEN_LONGEST);
+                Ok(signed_in_at.map(|auth_time| Held { ends_at, auth_time, made_by }))
+            }
+            // A CLI token issues no credentials.
+            Basis::CliToken(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What an actor may do in a workspace, read from the database.
+
+use service_api::{ids::WorkspaceId, oauth::is_first_party, workspaces::Workspace};
+use service_rules::space::{self, Requested, Right};
+
+use crate::{
+    database::Connection,
+    flows::{Actor, actor::Basis, workspaces::WorkspaceError},
+    store,
+};
+
+/// Checks that the actor's token and role allow this in a workspace.
+pub(super) async fn enter(
+    db: &Connection,
+    actor: &Actor<'_>,
+    id: &str,
+    right: Right,
+) -> Result<WorkspaceId, WorkspaceError> {
+    let id: WorkspaceId = id.parse().map_err(|_| space::SpaceError::NotFound)?;
+    space::choose(Requested::Workspace(id), actor.space_access)?;
+    let role = store::memberships::find_role(db, actor.user_id, id).await?;
+    space::judge(role, right)?;
+    Ok(id)
+}
+
+/// Locks a workspace and checks that the actor's token and role allow this there. No other transaction changes its members
+/// before this one ends.
+pub(super) async fn lock(
+    db: &Connection,
+    actor: &Actor<'_>,
+    id: &str,
+    right: Right,
+) -> Result<WorkspaceId, WorkspaceError> {
+    let workspace_id = enter(db, actor, id, right).await?;
+    store::workspaces::lock(db, workspace_id).await?;
+    enter(db, actor, id, right).await
+}
+
+/// Locks the session or browser that the actor uses, so that it cannot be revoked before this transaction ends.
+pub(super) async fn lock_session(db: &Connection, actor: &Actor<'_>) -> Result<(), WorkspaceError> {
+    let is_live = match actor.basis {
+        Basis::Session(id) if is_first_party(actor.client_id) => store::grants::lock_live(db, id).await?.is_some(),
+        Basis::Browser { id, .. } => store::browser_sessions::lock_signed_in(db, id, actor.user_id).await?.is_some(),
+        Basis::Session(_) | Basis::CliToken(_) => false,
+    };
+    if is_live { Ok(()) } else { Err(WorkspaceError::SessionRevoked) }
+}
+
+/// A workspace that the actor is in, as the API shows it.
+pub(super) async fn read(db: &Connection, actor: &Actor<'_>, id: WorkspaceId) -> Result<Workspace, WorkspaceError> {
+    let found = store::workspaces::list_by_user(db, actor.user_id, Some(id), None, 1).await?;
+    Ok(found.into_iter().next().ok_or(space::SpaceError::NotFound)?)
+}

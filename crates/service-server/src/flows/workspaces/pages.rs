@@ -1,0 +1,59 @@
+//! What the pages of workspaces show.
+
+use service_api::{
+    page::{MAX_LIMIT, Page},
+    workspaces::{BlockedWorkspace, Invitation, Member, ReceivedInvitation, Role, Workspace},
+};
+
+use crate::{
+    app::App,
+    flows::{
+        Actor,
+        workspaces::{self, WorkspaceError, invitations, received_invitations},
+    },
+    pagination::PageRequest,
+    store::{self, memberships::ListedWorkspace},
+};
+
+/// The workspaces of a user, the invitations to others, and those that they have blocked.
+pub struct WorkspaceOverview {
+    pub invitations: Vec<ReceivedInvitation>,
+    pub workspaces: Vec<ListedWorkspace>,
+    pub blocked: Vec<BlockedWorkspace>,
+}
+
+/// One workspace, as a member sees it.
+pub struct WorkspaceDetail {
+    pub workspace: Workspace,
+    /// The email address of the owner who joined first.
+    pub owner: String,
+    pub members: Page<Member>,
+    /// Only owners see them; empty for other members.
+    pub invitations: Vec<Invitation>,
+}
+
+pub async fn overview(app: &App, actor: &Actor<'_>) -> Result<WorkspaceOverview, WorkspaceError> {
+    let all = PageRequest::first(MAX_LIMIT);
+    let invitations = received_invitations::list(app, actor, all).await?.data;
+    let blocked = received_invitations::list_blocked(app, actor, all).await?.data;
+    let db = app.database.connect().await?;
+    let workspaces = store::memberships::list_workspaces(&db, actor.user_id).await?;
+    Ok(WorkspaceOverview { invitations, workspaces, blocked })
+}
+
+pub async fn detail(
+    app: &App,
+    actor: &Actor<'_>,
+    id: &str,
+    cursor: Option<&str>,
+) -> Result<WorkspaceDetail, WorkspaceError> {
+    let workspace = workspaces::find(app, actor, id).await?;
+    let members = workspaces::list_members(app, actor, id, PageRequest { limit: MAX_LIMIT, cursor }).await?;
+    let invitations = match workspace.role {
+        Role::Owner => invitations::list(app, actor, id, PageRequest::first(MAX_LIMIT)).await?.data,
+        Role::Member | Role::Viewer => Vec::new(),
+    };
+    let db = app.database.connect().await?;
+    let owner = store::memberships::find_owner(&db, workspace.id).await?.unwrap_or_default();
+    Ok(WorkspaceDetail { workspace, owner, members, invitations })
+}

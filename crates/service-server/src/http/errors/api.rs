@@ -1,0 +1,262 @@
+//! Responses of the API: which error code and which sentence each error of a flow becomes.
+
+use axum::http::header;
+use service_api::{
+    endpoints,
+    errors::{ErrorCode::*, Reason},
+};
+use service_rules::{
+    bearer::BearerError, cli_tokens::FieldError, credential::UserSessionRequired, email::InvalidAddress, lifetimes,
+    limits::Limited, space::SpaceError,
+};
+
+use crate::{
+    flows::{
+        audit::events::AuditQueryError,
+        authenticate::AuthenticateError,
+        rate_limit::RateLimitError,
+        sessions::SessionError,
+        sign_in::{login_options::LoginOptionsError, request_otp::RequestOtpError},
+        tokens::{cli_tokens::CliTokenError, leaks::LeakReportError, mcp_tokens::McpTokenError},
+        workspaces::enter_space::EnterSpaceError,
+    },
+    http::errors::{ApiError, RATE_LIMIT, RATE_LIMIT_POLICY, error},
+    pagination::InvalidCursor,
+};
+
+/// The response to a refused bearer token. The challenge says where to get another one (RFC 6750, RFC 9728).
+#[must_use]
+pub fn bearer(refusal: BearerError, base_url: &str) -> ApiError {
+    // Every endpoint that takes a bearer token belongs to the API, so the client needs a token for the API.
+    let metadata = format!("resource_metadata=\"{base_url}{}\"", endpoints::API_METADATA.path());
+    let challenge = |error: ApiError, text: &str| error.with(header::WWW_AUTHENTICATE, format!("Bearer {text}"));
+    let invalid = format!("error=\"invalid_token\", {metadata}, scope=\"read\"");
+    match refusal {
+        BearerError::Missing => {
+            let text = "No access token was sent. Send one as `Authorization: Bearer <token>`.";
+            challenge(error(MissingToken, text), &format!("{metadata}, scope=\"read\""))
+        }
+        BearerError::Malformed => {
+            error(InvalidRequest, "The Authorization header is malformed. Send exactly one bearer token.")
+        }
+        BearerError::Invalid => challenge(error(InvalidToken, "The access token is invalid. Get a new one."), &invalid),
+        BearerError::WrongAudience => {
+            let text = "The access token is for another resource. Request one for `/v1` of this service.";
+            challenge(error(InvalidToken, text), &invalid).because(Reason::WrongAudience.as_str())
+        }
+        BearerError::Expired => {
+            let text = "The access token has expired. Use the refresh token to get a new one.";
+            challenge(error(InvalidToken, text), &invalid).because("expired")
+        }
+        BearerError::Revoked(reason) => {
+            let text = match reason {
+                Reason::Expired => "The token has expired. Create a new one, or sign in again.",
+                _ => "The token was revoked. Create a new one, or sign in again.",
+            };
+            challenge(error(InvalidToken, text), &invalid).because(reason.as_str())
+        }
+        BearerError::InsufficientScope(needed) => {
+            let scope = needed.narrowest();
+            let text = format!("The access token lacks the scope {scope}. Sign in again and request it.");
+            let why = format!("error=\"insufficient_scope\", scope=\"{scope}\", {metadata}");
+            challenge(error(InsufficientScope, text), &why)
+        }
+        BearerError::SignInTooOld => sign_in_too_old(),
+    }
+}
+
+/// The response to a caller that is not authenticated.
+#[must_use]
+pub fn authenticate(failure: AuthenticateError, base_url: &str) -> ApiError {
+    match failure {
+        AuthenticateError::Bearer(refusal) => bearer(refusal, base_url),
+        AuthenticateError::Database(error) => error.into(),
+        AuthenticateError::Defect(error) => error.into(),
+    }
+}
+
+/// The action needs a more recent sign-in (RFC 9470). Not 401, on which clients discard their tokens.
+pub(crate) fn sign_in_too_old() -> ApiError {
+    let age = lifetimes::RECENT_SIGN_IN;
+    let text = format!("This needs a sign-in within the last {} minutes. Sign in again, then retry.", age / 60);
+    error(InsufficientUserAuthentication, text)
+        .with(header::WWW_AUTHENTICATE, format!("Bearer error=\"insufficient_user_authentication\", max_age={age}"))
+        .with_max_age(age)
+}
+
+impl From<SpaceError> for ApiError {
+    fn from(refusal: SpaceError) -> Self {
+        match refusal {
+            SpaceError::NotFound => error(NotFound, "Workspace not found, or you don't have access."),
+            SpaceError::Mismatch => error(
+                WorkspaceMismatch,
+                "This token is for another workspace. Leave `workspaceId` out, or use another token.",
+            ),
+            SpaceError::Forbidden => {
+                error(Forbidden, "Your role in this workspace doesn't allow this. Ask one of its owners.")
+            }
+        }
+    }
+}
+
+impl From<EnterSpaceError> for ApiError {
+    fn from(refusal: EnterSpaceError) -> Self {
+        match refusal {
+            EnterSpaceError::Space(refusal) => refusal.into(),
+            EnterSpaceError::Database(broken) => broken.into(),
+            EnterSpaceError::Defect(broken) => broken.into(),
+        }
+    }
+}
+
+impl From<Limited> for ApiError {
+    fn from(limited: Limited) -> Self {
+        let Limited { policy, quota, window_seconds, retry_after } = limited;
+        error(RateLimited, format!("Too many requests. Try again in {retry_after} seconds."))
+            .with(header::RETRY_AFTER, retry_after.to_string())
+            .with(RATE_LIMIT_POLICY, format!("\"{policy}\";q={quota};w={window_seconds}"))
+            .with(RATE_LIMIT, format!("\"{policy}\";r=0;t={retry_after}"))
+    }
+}
+
+impl From<RateLimitError> for ApiError {
+    fn from(failure: RateLimitError) -> Self {
+        match failure {
+            RateLimitError::Limited(limited) => limited.into(),
+            RateLimitError::Database(error) => error.into(),
+            RateLimitError::Defect(error) => error.into(),
+        }
+    }
+}
+
+pub(crate) fn unknown_scopes() -> ApiError {
+    error(InvalidScope, "Unknown scopes. Request read, write, or narrower ones such as projects:read.")
+}
+
+fn scopes_differ() -> ApiError {
+    error(InvalidRequest, "The fields scope and scopes differ. Send one of them.")
+}
+
+pub(crate) fn invalid_otp() -> ApiError {
+    error(InvalidGrant, "The code is wrong, expired or used up. Check it or request a new one.")
+}
+
+impl From<InvalidAddress> for ApiError {
+    fn from(_: InvalidAddress) -> Self {
+        error(InvalidRequest, "The field email must be a valid email address.")
+    }
+}
+
+impl From<LoginOptionsError> for ApiError {
+    fn from(failure: LoginOptionsError) -> Self {
+        match failure {
+            LoginOptionsError::InvalidAddress(refusal) => refusal.into(),
+            LoginOptionsError::Limited(limited) => limited.into(),
+            LoginOptionsError::Database(error) => error.into(),
+            LoginOptionsError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<RequestOtpError> for ApiError {
+    fn from(failure: RequestOtpError) -> Self {
+        match failure {
+            RequestOtpError::InvalidAddress(refusal) => refusal.into(),
+            RequestOtpError::Client(refusal) => refusal.into(),
+            RequestOtpError::Limited(limited) => limited.into(),
+            RequestOtpError::Database(error) => error.into(),
+            RequestOtpError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<InvalidCursor> for ApiError {
+    fn from(_: InvalidCursor) -> Self {
+        error(InvalidRequest, "Invalid cursor. Start again without it.")
+    }
+}
+
+impl From<AuditQueryError> for ApiError {
+    fn from(refusal: AuditQueryError) -> Self {
+        match refusal {
+            AuditQueryError::InvalidCursor(refusal) => refusal.into(),
+            AuditQueryError::Database(broken) => broken.into(),
+            AuditQueryError::Defect(broken) => broken.into(),
+        }
+    }
+}
+
+impl From<UserSessionRequired> for ApiError {
+    fn from(_: UserSessionRequired) -> Self {
+        error(Forbidden, "Requires a user session from a first-party app. Sign in with one, and use its access token.")
+    }
+}
+
+/// The response to a refused request about CLI tokens. Some errors are about the bearer token, and have its challenge.
+#[must_use]
+pub fn cli_tokens(failure: CliTokenError, base_url: &str) -> ApiError {
+    match failure {
+        CliTokenError::InvalidField(refusal) => refusal.into(),
+        CliTokenError::ScopesDiffer => scopes_differ(),
+        CliTokenError::UnknownScopes(_) => unknown_scopes(),
+        CliTokenError::Bearer(refusal) => bearer(refusal, base_url),
+        CliTokenError::NotAMember => SpaceError::NotFound.into(),
+        CliTokenError::Limited(limited) => limited.into(),
+        CliTokenError::TooMany => error(Conflict, "You have 100 valid tokens. Revoke one that you don't use."),
+        CliTokenError::AlreadyCreated => {
+            error(Conflict, "This Idempotency-Key already created a token. Its secret can't be shown again.")
+        }
+        CliTokenError::NotFound => error(NotFound, "Token not found. List your tokens with GET /v1/cli/tokens."),
+        CliTokenError::Inactive => error(Conflict, "This token is no longer valid. Create a new one."),
+        CliTokenError::UserSessionRequired(refusal) => refusal.into(),
+        CliTokenError::InvalidCursor(refusal) => refusal.into(),
+        CliTokenError::Database(error) => error.into(),
+        CliTokenError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to a refused request for MCP tokens. Some errors are about the bearer token, and have its challenge.
+#[must_use]
+pub fn mcp_tokens(failure: McpTokenError, base_url: &str) -> ApiError {
+    match failure {
+        McpTokenError::NotFirstParty => {
+            error(Forbidden, "Requires a first-party app. Other apps connect through OAuth discovery.")
+        }
+        McpTokenError::ScopesDiffer => scopes_differ(),
+        McpTokenError::UnknownScopes(_) => unknown_scopes(),
+        McpTokenError::Bearer(refusal) => bearer(refusal, base_url),
+        McpTokenError::InvalidField(refusal) => refusal.into(),
+        McpTokenError::NotAMember => SpaceError::NotFound.into(),
+        McpTokenError::Limited(limited) => limited.into(),
+        McpTokenError::Database(error) => error.into(),
+        McpTokenError::Defect(error) => error.into(),
+    }
+}
+
+impl From<FieldError> for ApiError {
+    fn from(FieldError { field, message }: FieldError) -> Self {
+        error(ValidationFailed, format!("The field {field} {message}.")).with_fields(field, &message)
+    }
+}
+
+impl From<LeakReportError> for ApiError {
+    fn from(failure: LeakReportError) -> Self {
+        match failure {
+            LeakReportError::InvalidField(refusal) => refusal.into(),
+            LeakReportError::Limited(limited) => limited.into(),
+            LeakReportError::Database(error) => error.into(),
+            LeakReportError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<SessionError> for ApiError {
+    fn from(refusal: SessionError) -> Self {
+        match refusal {
+            SessionError::NotFound => error(NotFound, "Session not found. List yours with GET /v1/sessions."),
+            SessionError::InvalidCursor(refusal) => refusal.into(),
+            SessionError::Database(broken) => broken.into(),
+            SessionError::Defect(broken) => broken.into(),
+        }
+    }
+}

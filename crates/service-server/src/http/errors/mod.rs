@@ -1,0 +1,197 @@
+//! An error on its way out, and the errors that concern no flow: what cannot be read, and what goes wrong on our side.
+//! What each flow's errors become is in the modules below.
+
+pub mod api;
+pub mod contents;
+pub mod oauth;
+pub mod pages;
+
+use axum::{
+    Json,
+    body::Body,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use service_api::errors::{ErrorBody, ErrorCode, ErrorCode::*};
+
+use self::pages::PageProblem;
+use crate::database;
+
+pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// An error on its way out; the edge renders it, because only the edge knows the request's id.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    code: ErrorCode,
+    description: String,
+    details: Option<Value>,
+    headers: Vec<(HeaderName, String)>,
+    /// What a page says instead of the description.
+    problem: Option<Box<PageProblem>>,
+    /// What really happened, for the log and nobody else.
+    cause: Option<String>,
+}
+
+/// What goes wrong before any flow has begun, or in spite of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Trouble {
+    Full,
+    TooSlow,
+    /// The database looks restored from a backup, or this node has not looked yet.
+    Fenced,
+    Defect,
+    HeadTooLarge,
+    UriTooLong,
+}
+
+/// A request that cannot be read.
+#[derive(Clone, Debug)]
+pub enum Unreadable {
+    Body(String),
+    Query(String),
+    MediaType(&'static str),
+    TooLarge(usize),
+}
+
+pub(crate) fn error(code: ErrorCode, description: impl Into<String>) -> ApiError {
+    ApiError { code, description: description.into(), details: None, headers: Vec::new(), problem: None, cause: None }
+}
+
+impl ApiError {
+    pub(crate) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&HeaderName, HeaderValue)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?)))
+    }
+
+    /// On a page, the error reads like this.
+    pub(crate) fn on_page(mut self, problem: PageProblem) -> Self {
+        self.problem = Some(Box::new(problem));
+        self
+    }
+
+    pub(crate) fn problem(&self) -> Option<&PageProblem> {
+        self.problem.as_deref()
+    }
+
+    pub(crate) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// Which field is wrong, for programs.
+    pub(crate) fn with_fields(mut self, field: &str, message: &str) -> Self {
+        self.details = Some(json!({ "fields": { field: message } }));
+        self
+    }
+
+    /// How many seconds old a sign-in may be, for programs.
+    pub(crate) fn with_max_age(mut self, seconds: i64) -> Self {
+        self.details = Some(json!({ "maxAge": seconds }));
+        self
+    }
+
+    pub(crate) fn because(mut self, reason: &str) -> Self {
+        self.details = Some(json!({ "reason": reason }));
+        self
+    }
+}
+
+impl From<Trouble> for ApiError {
+    fn from(trouble: Trouble) -> Self {
+        let later = |text: &str| error(TemporarilyUnavailable, text).with(header::RETRY_AFTER, "1");
+        match trouble {
+            Trouble::Full => later("The service is busy; try again in a moment.").on_page(PageProblem::Refused),
+            Trouble::TooSlow => later("The service could not answer in time; try again in a moment."),
+            Trouble::Fenced => later("The service is being restored; try again later.").on_page(PageProblem::Refused),
+            Trouble::Defect => error(ServerError, "The service failed; report the request_id to its operator."),
+            Trouble::HeadTooLarge => error(HeadersTooLarge, "Send at most 100 headers, 16 kB together."),
+            Trouble::UriTooLong => error(UriTooLong, "The address is too long; send at most 8 kB."),
+        }
+    }
+}
+
+impl From<Unreadable> for ApiError {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Body(what) | Unreadable::Query(what) => error(InvalidRequest, what),
+            Unreadable::MediaType(expected) => {
+                let text = format!("The body's Content-Type is not understood; send {expected}.");
+                error(UnsupportedMediaType, text)
+            }
+            Unreadable::TooLarge(limit) => {
+                let text = format!("The body is too large; send at most {limit} bytes.");
+                error(PayloadTooLarge, text).with(header::CONNECTION, "close")
+            }
+        }
+    }
+}
+
+pub async fn not_found() -> ApiError {
+    error(NotFound, "There is nothing at this address.")
+}
+
+pub async fn method_not_allowed() -> ApiError {
+    error(MethodNotAllowed, "This address does not take this method; the Allow header lists those it takes.")
+}
+
+impl From<database::Error> for ApiError {
+    fn from(error: database::Error) -> Self {
+        anyhow::Error::from(error).into()
+    }
+}
+
+/// A database that is not available leaves an unknown outcome, and a retry may succeed. Anything else is a defect.
+///
+/// Only an error that holds a [`database::Error`] itself is recognized: the error of a flow has to be mapped by its own
+/// variants.
+impl From<anyhow::Error> for ApiError {
+    fn from(broken: anyhow::Error) -> Self {
+        let trouble = match broken.downcast_ref::<database::Error>() {
+            Some(database::Error::Unavailable(_)) => Trouble::TooSlow,
+            _ => Trouble::Defect,
+        };
+        Self { cause: Some(format!("{broken:#}")), ..trouble.into() }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn render(self, request_id: &str) -> Response {
+        let status = self.status();
+        let body = ErrorBody {
+            error: self.code,
+            error_description: self.description,
+            request_id: request_id.to_owned(),
+            details: self.details,
+        };
+        let mut response = (status, Json(body)).into_response();
+        for (name, value) in self.headers {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<ApiError> for Response {
+    fn from(error: ApiError) -> Self {
+        error.into_response()
+    }
+}

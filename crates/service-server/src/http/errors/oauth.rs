@@ -1,0 +1,182 @@
+//! Responses of the OAuth endpoints: which error code and which sentence each error of their flows becomes.
+
+use axum::http::header;
+use service_api::errors::{ErrorCode::*, Reason};
+use service_rules::{clients::ClientAuthError, registration::RegistrationError};
+
+use crate::{
+    flows::{
+        clients::client_auth::ClientProofError,
+        oauth::{
+            consents::ConsentsError,
+            introspect::IntrospectError,
+            register_client::RegisterClientError,
+            revoke::RevokeTokenError,
+            token_error::{InvalidGrant, InvalidScope, InvalidTokenRequest, TokenError},
+        },
+    },
+    http::errors::{
+        ApiError,
+        api::{invalid_otp, unknown_scopes},
+        error,
+    },
+};
+
+impl From<ClientAuthError> for ApiError {
+    fn from(refusal: ClientAuthError) -> Self {
+        match refusal {
+            ClientAuthError::InvalidClient => {
+                let text = "Client authentication failed. Check the client id and the authentication method that it is \
+                            registered for.";
+                error(InvalidClient, text).with(header::WWW_AUTHENTICATE, "Basic realm=\"service\"")
+            }
+            ClientAuthError::UnauthorizedClient => error(UnauthorizedClient, "This client can't use this grant type."),
+        }
+    }
+}
+
+impl From<ClientProofError> for ApiError {
+    fn from(failure: ClientProofError) -> Self {
+        match failure {
+            ClientProofError::Limited(limited) => limited.into(),
+            ClientProofError::Database(error) => error.into(),
+            ClientProofError::Defect(error) => error.into(),
+        }
+    }
+}
+
+fn missing_parameter(name: &str) -> ApiError {
+    error(InvalidRequest, format!("The parameter {name} is missing."))
+}
+
+impl From<TokenError> for ApiError {
+    fn from(failure: TokenError) -> Self {
+        match failure {
+            TokenError::InvalidRequest(refusal) => refusal.into(),
+            TokenError::InvalidClient => ClientAuthError::InvalidClient.into(),
+            TokenError::UnauthorizedClient => ClientAuthError::UnauthorizedClient.into(),
+            TokenError::InvalidGrant(refusal) => refusal.into(),
+            TokenError::UnsupportedGrantType => error(UnsupportedGrantType, "This grant type isn't supported."),
+            TokenError::InvalidScope(InvalidScope::Unknown(_)) => unknown_scopes(),
+            TokenError::InvalidScope(InvalidScope::Exceeded(_)) => {
+                let text = "A refresh can't request more scopes than the sign-in. Leave scope out, or sign in again.";
+                error(InvalidScope, text)
+            }
+            TokenError::InvalidTarget { expected } => error(
+                InvalidTarget,
+                format!("The tokens are for {expected}. Send that as resource, or leave resource out."),
+            ),
+            TokenError::Limited(limited) => limited.into(),
+            TokenError::Database(error) => error.into(),
+            TokenError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<InvalidTokenRequest> for ApiError {
+    fn from(refusal: InvalidTokenRequest) -> Self {
+        match refusal {
+            InvalidTokenRequest::MissingParameter(name) => missing_parameter(name),
+            InvalidTokenRequest::MalformedWorkspaceId => {
+                error(InvalidRequest, "The parameter workspace_id must be a workspace id.")
+            }
+            InvalidTokenRequest::NotAMember => {
+                let text = "Workspace not found, or you don't have access. The code is still valid: retry without \
+                            workspace_id.";
+                error(InvalidRequest, text)
+            }
+            InvalidTokenRequest::OtherWorkspace => {
+                let text = "A refresh can't change the workspace. Leave workspace_id out, or sign in again.";
+                error(InvalidRequest, text)
+            }
+        }
+    }
+}
+
+impl From<InvalidGrant> for ApiError {
+    fn from(refusal: InvalidGrant) -> Self {
+        match refusal {
+            InvalidGrant::OneTimeCode => invalid_otp(),
+            InvalidGrant::AuthorizationCode => {
+                error(InvalidGrant, "The code is invalid for this client. Send the user to /oauth/authorize again.")
+            }
+            InvalidGrant::RefreshToken(reason) => invalid_refresh_token(reason),
+        }
+    }
+}
+
+fn invalid_refresh_token(reason: Option<Reason>) -> ApiError {
+    let text = match reason {
+        None => "The refresh token is invalid for this client. Sign in again.",
+        Some(Reason::Expired) => "The session has expired. Sign in again.",
+        Some(Reason::Idle) => "The session was not used for too long. Sign in again.",
+        Some(Reason::Superseded | Reason::Replayed) => {
+            "An old refresh token was used again, so the session was revoked to protect the account. Sign in again."
+        }
+        Some(Reason::RevokedByUser) => "The session was signed out. Sign in again.",
+        Some(Reason::RevokedByAdmin) => "The session was revoked by an operator. Sign in again.",
+        Some(Reason::Leaked) => "A token of the session was reported as leaked, so it was revoked. Sign in again.",
+        Some(Reason::WorkspaceRemoved) => "You're no longer a member of the session's workspace. Sign in again.",
+        Some(Reason::UserDisabled) => "The account is disabled. Contact the operator.",
+        Some(Reason::ClientDisabled) => "This app was disabled by an operator.",
+        Some(Reason::WrongAudience) => "The refresh token is for another resource. Sign in again.",
+    };
+    let refused = error(InvalidGrant, text);
+    match reason {
+        Some(reason) => refused.because(reason.as_str()),
+        None => refused,
+    }
+}
+
+impl From<RevokeTokenError> for ApiError {
+    fn from(failure: RevokeTokenError) -> Self {
+        match failure {
+            RevokeTokenError::Client(refusal) => refusal.into(),
+            RevokeTokenError::Proof(failure) => failure.into(),
+            RevokeTokenError::MissingParameter(name) => missing_parameter(name),
+            RevokeTokenError::OtherClient => {
+                error(InvalidGrant, "The token was issued to another client. Only that client can revoke it.")
+            }
+            RevokeTokenError::Database(error) => error.into(),
+            RevokeTokenError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<IntrospectError> for ApiError {
+    fn from(failure: IntrospectError) -> Self {
+        match failure {
+            IntrospectError::Client(refusal) => refusal.into(),
+            IntrospectError::Proof(failure) => failure.into(),
+            IntrospectError::MissingParameter(name) => missing_parameter(name),
+            IntrospectError::Database(error) => error.into(),
+            IntrospectError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<RegisterClientError> for ApiError {
+    fn from(failure: RegisterClientError) -> Self {
+        match failure {
+            RegisterClientError::Metadata(RegistrationError::RedirectUri(text)) => error(InvalidRedirectUri, text),
+            RegisterClientError::Metadata(RegistrationError::Metadata(text)) => error(InvalidClientMetadata, text),
+            RegisterClientError::BlockedHost => {
+                error(InvalidRedirectUri, "An operator has blocked the host of this redirect URI.")
+            }
+            RegisterClientError::Limited(limited) => limited.into(),
+            RegisterClientError::Database(error) => error.into(),
+            RegisterClientError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<ConsentsError> for ApiError {
+    fn from(failure: ConsentsError) -> Self {
+        match failure {
+            ConsentsError::NotFound => error(NotFound, "Consent not found. List your consents with GET /v1/consents."),
+            ConsentsError::InvalidCursor(refusal) => refusal.into(),
+            ConsentsError::Database(error) => error.into(),
+            ConsentsError::Defect(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Binds a handler to an operation of the API.
+//!
+//! A handler whose body or response has another type than its operation declares does not compile. The status of a
+//! successful response comes from the operation, so that a handler returns only the body.
+
+use axum::{
+    Json,
+    extract::{FromRequest as _, FromRequestParts},
+    http::StatusCode,
+    response::{IntoResponse, IntoResponseParts, Response as HttpResponse},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    app::App,
+    http::{body::Body, errors::ApiError},
+};
+
+/// A handler for an operation that takes a body of type `Request` and responds with a body of type `Response`; `()` stands
+/// for no body. `Arguments` are the extractors that the handler takes, of which [`Body`] is the last.
+#[diagnostic::on_unimplemented(
+    message = "the handler does not have the types of its operation, `{Request}` and `{Response}`",
+    note = "it takes extractors and then `Body<{Request}>`, if there is a body, and returns `Result<Json<{Response}>, ApiError>`"
+)]
+pub trait OperationHandler<Arguments, Request, Response>: Clone + Send + Sync + 'static {
+    fn handle(
+        self,
+        request: axum::extract::Request,
+        app: App,
+        status: StatusCode,
+    ) -> impl Future<Output = HttpResponse> + Send;
+}
+
+/// What a handler returns for an operation that responds with a `Response`.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a response of an operation that returns `{Response}`")]
+pub trait Reply<Response> {
+    fn into_response(self, status: StatusCode) -> HttpResponse;
+}
+
+impl Reply<()> for () {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        status.into_response()
+    }
+}
+
+impl<T: Serialize> Reply<T> for Json<T> {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        (status, self).into_response()
+    }
+}
+
+/// A body with headers.
+impl<T: Serialize, Headers: IntoResponseParts> Reply<T> for (Headers, Json<T>) {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        (status, self.0, self.1).into_response()
+    }
+}
+
+impl<Response, Success: Reply<Response>> Reply<Response> for Result<Success, ApiError> {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        match self {
+            Ok(success) => success.into_response(status),
+            Err(error) => error.into_response(),
+        }
+    }
+}
+
+macro_rules! operation_handler {
+    ($($part:ident $value:ident),*) => {
+        impl<Handler, Returned, Request, Response, $($part),*>
+            OperationHandler<($($part,)* Body<Request>,), Request, Response> for Handler
+        where
+            Handler: FnOnce($($part,)* Body<Request>) -> Returned + Clone + Send + Sync + 'static,
+            Returned: Future<Output: Reply<Response>> + Send,
+            Request: DeserializeOwned + Send,
+            $($part: FromRequestParts<App> + Send,)*
+        {
+            async fn handle(self, request: axum::extract::Request, app: App, status: StatusCode) -> HttpResponse {
+                let (mut parts, body) = request.into_parts();
+                $(let $value = match $part::from_request_parts(&mut parts, &app).await {
+                    Ok(value) => value,
+                    Err(rejection) => return rejection.into_response(),
+                };)*
+                let request = axum::extract::Request::from_parts(parts, body);
+                match Body::from_request(request, &app).await {
+                    Ok(body) => self($($value,)* body).await.into_response(status),
+                    Err(rejection) => rejection.into_response(),
+                }
+            }
+        }
+
+        impl<Handler, Returned, Response, $($part),*> OperationHandler<($($part,)*), (), Response> for Handler
+        where
+            Handler: FnOnce($($part),*) -> Returned + Clone + Send + Sync + 'static,
+            Returned: Future<Output: Reply<Response>> + Send,
+            $($part: FromRequestParts<App> + Send,)*
+        {
+            async fn handle(self, request: axum::extract::Request, app: App, status: StatusCode) -> HttpResponse {
+                let (mut parts, _) = request.into_parts();
+                $(let $value = match $part::from_request_parts(&mut parts, &app).await {
+                    Ok(value) => value,
+                    Err(rejection) => return rejection.into_response(),
+                };)*
+                self($($value),*).await.into_response(status)
+            }
+        }
+    };
+}
+
+operation_handler!(A a);
+operation_handler!(A a, B b);
+operation_handler!(A a, B b, C c);
+operation_handler!(A a, B b, C c, D d);
+operation_handler!(A a, B b, C c, D d, E e);

@@ -1,0 +1,58 @@
+//! `/account/activity`: what happened to the account, the latest first.
+
+use askama::Template;
+use axum::{Extension, extract::State, http::StatusCode, response::Response};
+
+use crate::{
+    app::App,
+    flows::{RequestMeta, account},
+    http::{
+        errors::ApiError,
+        pages::{
+            STYLESHEET,
+            account::{EventShown, Frame, Here, Reader, next_page, not_shown},
+            page, see_other,
+            visitor::Visitor,
+        },
+        query::Query,
+    },
+    locales::Texts,
+};
+
+#[derive(Template)]
+#[template(path = "pages/account/activity.html")]
+struct Activity<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    events: Vec<EventShown>,
+    later_page: bool,
+    next: Option<String>,
+}
+
+pub async fn show(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    Visitor(browser): Visitor,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let reader = Reader::of(&app, &meta, &browser);
+    let t = reader.t;
+    let cursor = query.get("cursor");
+    let events = match account::activity::list(&app, &browser, cursor).await {
+        Ok(events) => events,
+        Err(failure) => return not_shown(failure, Here::Activity),
+    };
+    let template = Activity {
+        t,
+        title: &t.account.nav.activity,
+        stylesheet: STYLESHEET,
+        frame: Frame::of(reader, Here::Activity, None),
+        events: events.data.iter().map(|event| EventShown::of(t, event)).collect(),
+        later_page: cursor.is_some(),
+        next: next_page(Here::Activity, "", events.next_cursor.as_deref()),
+    };
+    page(t, StatusCode::OK, &template, None)
+}

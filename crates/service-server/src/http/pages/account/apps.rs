@@ -1,0 +1,105 @@
+//! `/account/apps`: the apps of others that the person let into their account.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use service_api::consents::Consent;
+
+use crate::{
+    app::App,
+    flows::{
+        RequestMeta,
+        account::{self, apps::Apps as Found},
+    },
+    http::{
+        errors::ApiError,
+        pages::{
+            STYLESHEET, When,
+            account::{Frame, Here, Problem, Reader, after_form, next_page, not_shown, space_name, with_problem},
+            page, see_other,
+            visitor::{Form, Visitor},
+        },
+        path::PathId,
+        query::Query,
+    },
+    locales::Texts,
+};
+
+#[derive(Template)]
+#[template(path = "pages/account/apps.html")]
+struct AppsPage<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    apps: Vec<AppShown>,
+    later_page: bool,
+    next: Option<String>,
+}
+
+struct AppShown {
+    id: String,
+    name: String,
+    verified: bool,
+    host: String,
+    /// What it may do, one sentence a scope.
+    may: Vec<String>,
+    space: String,
+    granted: When,
+    used: When,
+}
+
+pub async fn show(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    Visitor(browser): Visitor,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    apps_page(Reader::of(&app, &meta, &browser), query.get("cursor"), None).await
+}
+
+pub async fn withdraw(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let done = account::apps::withdraw(&app, &meta, &form.browser, &id).await;
+    let reader = Reader::of(&app, &meta, &form.browser);
+    match after_form(reader, done, Here::Apps).await? {
+        Ok(response) => Ok(response),
+        Err(problem) => apps_page(reader, None, Some(problem)).await,
+    }
+}
+
+async fn apps_page(reader: Reader<'_>, cursor: Option<&str>, problem: Option<Problem>) -> Result<Response, ApiError> {
+    let Reader { app, browser, t, .. } = reader;
+    let found = match account::apps::list(app, browser, cursor).await {
+        Ok(found) => found,
+        Err(failure) => return not_shown(failure, Here::Apps),
+    };
+    let (status, problem) = with_problem(problem);
+    let template = AppsPage {
+        t,
+        title: &t.account.nav.apps,
+        stylesheet: STYLESHEET,
+        frame: Frame::of(reader, Here::Apps, problem),
+        apps: found.consents.data.iter().map(|consent| shown(t, &found, consent)).collect(),
+        later_page: cursor.is_some(),
+        next: next_page(Here::Apps, "", found.consents.next_cursor.as_deref()),
+    };
+    page(t, status, &template, None)
+}
+
+fn shown(t: &Texts, found: &Found, consent: &Consent) -> AppShown {
+    AppShown {
+        id: consent.id.to_string(),
+        name: consent.client.name.clone(),
+        verified: consent.client.verified,
+        host: consent.redirect_host.clone(),
+        may: consent.scopes.words().map(|word| t.scope(word).to_owned()).collect(),
+        space: space_name(t, &found.workspaces, consent.workspace_id),
+        granted: When::of(t, consent.granted_at),
+        used: When::of(t, consent.last_used_at),
+    }
+}

@@ -1,0 +1,220 @@
+//! `/account`: the pages on which a user manages their account. One file a page; what they share is here.
+
+pub mod activity;
+pub mod apps;
+pub mod overview;
+pub mod sessions;
+pub mod tokens;
+pub mod workspaces;
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderValue, StatusCode},
+    response::Response,
+};
+use service_api::{audit_events::EventName, ids::WorkspaceId};
+
+use crate::{
+    app::App,
+    flows::{
+        RequestMeta,
+        account::{self, AccountError, activity::NamedEvent},
+        oauth::authorize,
+        sign_in::browser_session::Browser,
+    },
+    http::{
+        errors::{ApiError, api},
+        pages::{
+            When, see_other,
+            visitor::{Form, forget_cookie},
+        },
+    },
+    locales::{Text, Texts},
+};
+
+/// The pages, in the order in which the navigation lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Here {
+    Overview,
+    Sessions,
+    Apps,
+    Tokens,
+    Workspaces,
+    Activity,
+}
+
+impl Here {
+    const ALL: [Self; 6] = [Self::Overview, Self::Sessions, Self::Apps, Self::Tokens, Self::Workspaces, Self::Activity];
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "/account",
+            Self::Sessions => "/account/sessions",
+            Self::Apps => "/account/apps",
+            Self::Tokens => "/account/tokens",
+            Self::Workspaces => "/account/workspaces",
+            Self::Activity => "/account/activity",
+        }
+    }
+
+    const fn name(self, texts: &Texts) -> &Text {
+        let nav = &texts.account.nav;
+        match self {
+            Self::Overview => &nav.overview,
+            Self::Sessions => &nav.sessions,
+            Self::Apps => &nav.apps,
+            Self::Tokens => &nav.tokens,
+            Self::Workspaces => &nav.workspaces,
+            Self::Activity => &nav.activity,
+        }
+    }
+}
+
+/// The user of a browser, in the language that they read.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    app: &'a App,
+    meta: &'a RequestMeta,
+    browser: &'a Browser,
+    t: &'a Texts,
+}
+
+impl<'a> Reader<'a> {
+    fn of(app: &'a App, meta: &'a RequestMeta, browser: &'a Browser) -> Self {
+        Self { app, meta, browser, t: app.locales.of(meta.language) }
+    }
+}
+
+/// A link of the navigation.
+struct Link<'a> {
+    href: &'static str,
+    name: &'a Text,
+    current: bool,
+}
+
+/// What every account page shows around its own content.
+struct Frame<'a> {
+    csrf: String,
+    email: String,
+    /// The address of the page.
+    path: &'static str,
+    links: Vec<Link<'a>>,
+    /// What went wrong with the form that was sent.
+    problem: Option<String>,
+}
+
+impl<'a> Frame<'a> {
+    fn of(reader: Reader<'a>, here: Here, problem: Option<String>) -> Self {
+        let Reader { app, browser, t, .. } = reader;
+        let link = |page: Here| Link { href: page.path(), name: page.name(t), current: page == here };
+        Self {
+            csrf: browser.form_token(app),
+            email: browser.person.as_ref().map(|person| person.email.clone()).unwrap_or_default(),
+            path: here.path(),
+            links: Here::ALL.map(link).into(),
+            problem,
+        }
+    }
+}
+
+/// What a page says about a form that was not carried out.
+struct Problem {
+    status: StatusCode,
+    text: String,
+}
+
+/// The status and the sentence that a page is shown with.
+fn with_problem(problem: Option<Problem>) -> (StatusCode, Option<String>) {
+    problem.map_or((StatusCode::OK, None), |problem| (problem.status, Some(problem.text)))
+}
+
+/// Where a browser goes whose page cannot be shown: to sign in, or to the beginning of the list.
+fn not_shown(error: AccountError, here: Here) -> Result<Response, ApiError> {
+    match error {
+        AccountError::InvalidCursor(_) | AccountError::NotFound => see_other(here.path()),
+        AccountError::NotSignedIn | AccountError::SignInTooOld | AccountError::Token(_) => see_other("/sign-in"),
+        AccountError::Database(broken) => Err(broken.into()),
+        AccountError::Defect(broken) => Err(broken.into()),
+    }
+}
+
+/// After a form: back to its page, or what has to be done first, or what to tell the user on the page.
+async fn after_form(
+    reader: Reader<'_>,
+    done: Result<(), AccountError>,
+    here: Here,
+) -> Result<Result<Response, Problem>, ApiError> {
+    let Reader { app, meta, browser, t } = reader;
+    match done {
+        Ok(()) => see_other(here.path()).map(Ok),
+        Err(AccountError::NotSignedIn) => see_other("/sign-in").map(Ok),
+        Err(AccountError::SignInTooOld) => {
+            let flow = authorize::open_flow(app, meta, browser, authorize::SignInPurpose::Account).await?;
+            see_other(&format!("/sign-in/{}", flow.id)).map(Ok)
+        }
+        Err(AccountError::NotFound | AccountError::InvalidCursor(_)) => {
+            let text = if here == Here::Sessions { &t.account.session_gone } else { &t.account.gone };
+            Ok(Err(Problem { status: StatusCode::NOT_FOUND, text: text.to_string() }))
+        }
+        Err(AccountError::Token(refusal)) => {
+            let text = tokens::refused(t, &refusal);
+            let status = api::cli_tokens(refusal, &app.config.base_url).status();
+            Ok(Err(Problem { status, text }))
+        }
+        Err(AccountError::Database(broken)) => Err(broken.into()),
+        Err(AccountError::Defect(broken)) => Err(broken.into()),
+    }
+}
+
+pub async fn sign_out(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    account::sign_out(&app, &meta, &form.browser).await?;
+    signed_out()
+}
+
+/// To the sign-in page, without a cookie.
+fn signed_out() -> Result<Response, ApiError> {
+    let mut response = see_other("/sign-in")?;
+    forget_cookie(response.headers_mut());
+    // Not "cookies": that would clear the device's, and those of other services under our domain.
+    let clear = HeaderValue::from_static("\"cache\", \"storage\"");
+    response.headers_mut().insert("clear-site-data", clear);
+    Ok(response)
+}
+
+/// What a page calls a space.
+fn space_name(texts: &Texts, workspaces: &BTreeMap<WorkspaceId, String>, id: Option<WorkspaceId>) -> String {
+    match id {
+        None => texts.spaces.personal.to_string(),
+        Some(id) => workspaces.get(&id).cloned().unwrap_or_else(|| texts.spaces.former.to_string()),
+    }
+}
+
+/// The address of the next page of a list.
+fn next_page(here: Here, rest: &str, cursor: Option<&str>) -> Option<String> {
+    // A cursor is written in letters that need no escape.
+    cursor.map(|cursor| format!("{}?{rest}cursor={cursor}", here.path()))
+}
+
+/// An event, in words.
+struct EventShown {
+    at: When,
+    what: String,
+    address: Option<String>,
+}
+
+impl EventShown {
+    fn of(texts: &Texts, event: &NamedEvent) -> Self {
+        let NamedEvent { event, name, role } = event;
+        // For a change of role, the new role says more than the workspace.
+        let role = role.filter(|_| event.event == EventName::RoleChanged.as_str()).map(|role| &**texts.role(role));
+        let name = role.or(name.as_deref());
+        Self { at: When::of(texts, event.at), what: texts.event(event, name), address: event.address.clone() }
+    }
+}

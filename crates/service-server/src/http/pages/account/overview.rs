@@ -1,0 +1,72 @@
+//! `/account`: how much of everything there is, where to look after it, and what happened last.
+
+use askama::Template;
+use axum::{Extension, extract::State, http::StatusCode, response::Response};
+
+use crate::{
+    app::App,
+    flows::{RequestMeta, account},
+    http::{
+        errors::ApiError,
+        pages::{
+            STYLESHEET,
+            account::{EventShown, Frame, Here, Reader, not_shown},
+            page,
+            received_invitation::InvitationShown,
+            see_other,
+            visitor::Visitor,
+        },
+    },
+    locales::{Sentence, Text, Texts},
+};
+
+#[derive(Template)]
+#[template(path = "pages/account/overview.html")]
+struct Overview<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    parts: Vec<Part<'a>>,
+    invitations: Vec<InvitationShown>,
+    events: Vec<EventShown>,
+}
+
+/// A part of the account, with a link to its page.
+struct Part<'a> {
+    href: &'static str,
+    name: &'a Text,
+    text: String,
+}
+
+pub async fn show(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    Visitor(browser): Visitor,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let overview = match account::overview(&app, &browser).await {
+        Ok(overview) => overview,
+        Err(failure) => return not_shown(failure, Here::Overview),
+    };
+    let reader = Reader::of(&app, &meta, &browser);
+    let (t, counted) = (reader.t, &reader.t.account.overview);
+    let part = |here: Here, text: Sentence| Part { href: here.path(), name: here.name(t), text: text.to_string() };
+    let (browsers, sessions) = (counted.browsers.count(overview.browsers), counted.sessions.count(overview.sessions));
+    let parts = vec![
+        part(Here::Sessions, counted.both.with("browsers", browsers).with("sessions", sessions)),
+        part(Here::Apps, counted.apps.count(overview.apps)),
+        part(Here::Tokens, counted.tokens.count(overview.tokens)),
+        part(Here::Workspaces, counted.workspaces.count(overview.workspaces)),
+    ];
+    let template = Overview {
+        t,
+        title: &t.account.title,
+        stylesheet: STYLESHEET,
+        frame: Frame::of(reader, Here::Overview, None),
+        parts,
+        invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(t, invitation)).collect(),
+        events: overview.events.iter().map(|event| EventShown::of(t, event)).collect(),
+    };
+    page(t, StatusCode::OK, &template, None)
+}

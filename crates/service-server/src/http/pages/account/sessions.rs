@@ -1,0 +1,187 @@
+//! `/account/sessions`: where the person is signed in, by browser and by client, and revoking it.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use service_api::sessions::{MadeTreatment, Session};
+
+use crate::{
+    app::App,
+    flows::{
+        RequestMeta,
+        account::{
+            self,
+            sessions::{ClientSessions, Only, Sessions as Found},
+        },
+    },
+    http::{
+        errors::ApiError,
+        pages::{
+            STYLESHEET, When,
+            account::{
+                Frame, Here, Problem, Reader, after_form, next_page, not_shown, signed_out, space_name, with_problem,
+            },
+            page, see_other,
+            visitor::{Form, Visitor},
+        },
+        path::PathId,
+        query::Query,
+    },
+    locales::Texts,
+};
+
+#[derive(Template)]
+#[template(path = "pages/account/sessions.html")]
+struct SessionsPage<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    browsers: Vec<BrowserShown>,
+    more_browsers: bool,
+    clients: Vec<ClientShown>,
+    /// Whether the page shows a part of what there is.
+    part: bool,
+    next: Option<String>,
+}
+
+struct BrowserShown {
+    id: String,
+    current: bool,
+    signed_in: When,
+    used: When,
+    /// What it made that still works.
+    made: Vec<String>,
+}
+
+struct ClientShown {
+    name: String,
+    verified: bool,
+    sessions: Vec<SessionShown>,
+    /// How many sessions there are, and where all of them are shown, if these are not all.
+    all: Option<(i64, String)>,
+}
+
+struct SessionShown {
+    id: String,
+    created: When,
+    created_from: String,
+    used: When,
+    used_from: String,
+    scopes: String,
+    space: String,
+    /// What it made that still works.
+    made: Vec<String>,
+}
+
+pub async fn show(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    Visitor(browser): Visitor,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let only = match (query.get("client"), query.get("browsers")) {
+        (Some(client), _) => Only::Client(client),
+        (None, Some(_)) => Only::Browsers,
+        (None, None) => Only::Everything,
+    };
+    sessions_page(Reader::of(&app, &meta, &browser), only, query.get("cursor"), None).await
+}
+
+pub async fn end(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let made = MadeTreatment::parse(Some(form.get("made"))).unwrap_or_default();
+    let done = account::sessions::revoke(&app, &meta, &form.browser, &id, made).await;
+    let reader = Reader::of(&app, &meta, &form.browser);
+    match after_form(reader, done, Here::Sessions).await? {
+        Ok(response) => Ok(response),
+        Err(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
+    }
+}
+
+/// Signs the person out everywhere, here too.
+pub async fn end_all(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let failure = match account::sessions::revoke_all(&app, &meta, &form.browser).await {
+        Ok(()) => return signed_out(),
+        Err(failure) => failure,
+    };
+    let reader = Reader::of(&app, &meta, &form.browser);
+    match after_form(reader, Err(failure), Here::Sessions).await? {
+        Ok(response) => Ok(response),
+        Err(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
+    }
+}
+
+async fn sessions_page(
+    reader: Reader<'_>,
+    only: Only<'_>,
+    cursor: Option<&str>,
+    problem: Option<Problem>,
+) -> Result<Response, ApiError> {
+    let Reader { app, browser, t, .. } = reader;
+    let found = match account::sessions::list(app, browser, only, cursor).await {
+        Ok(found) => found,
+        Err(failure) => return not_shown(failure, Here::Sessions),
+    };
+    let rest = match only {
+        Only::Everything => String::new(),
+        Only::Browsers => "browsers=all&".into(),
+        Only::Client(id) => format!("client={}&", utf8_percent_encode(id, NON_ALPHANUMERIC)),
+    };
+    let (status, problem) = with_problem(problem);
+    let browsers = found.browsers.iter().map(|listed| BrowserShown {
+        id: listed.id.to_string(),
+        current: listed.id == browser.id,
+        signed_in: When::of(t, listed.signed_in_at),
+        used: When::of(t, listed.last_seen_at),
+        made: made_by(t, &found, &listed.id.to_string()),
+    });
+    let template = SessionsPage {
+        t,
+        title: &t.account.nav.sessions,
+        stylesheet: STYLESHEET,
+        frame: Frame::of(reader, Here::Sessions, problem),
+        browsers: browsers.collect(),
+        more_browsers: found.more_browsers,
+        clients: found.clients.iter().map(|client| client_shown(t, &found, client, only)).collect(),
+        part: cursor.is_some() || !matches!(only, Only::Everything),
+        next: next_page(Here::Sessions, &rest, found.next_cursor.as_deref()),
+    };
+    page(t, status, &template, None)
+}
+
+fn client_shown(t: &Texts, found: &Found, client: &ClientSessions, only: Only<'_>) -> ClientShown {
+    let more = usize::try_from(client.total).is_ok_and(|total| total > client.sessions.len());
+    let all = (more && matches!(only, Only::Everything)).then(|| {
+        let id = utf8_percent_encode(&client.client.id, NON_ALPHANUMERIC);
+        (client.total, format!("{}?client={id}", Here::Sessions.path()))
+    });
+    let sessions = client.sessions.iter().map(|session| session_shown(t, found, session)).collect();
+    ClientShown { name: client.client.name.clone(), verified: client.name_verified, sessions, all }
+}
+
+fn session_shown(t: &Texts, found: &Found, session: &Session) -> SessionShown {
+    SessionShown {
+        id: session.id.to_string(),
+        created: When::of(t, session.created_at),
+        created_from: session.created_from.clone(),
+        used: When::of(t, session.last_used_at),
+        used_from: session.last_used_from.clone(),
+        scopes: session.scopes.to_string(),
+        space: space_name(t, &found.workspaces, session.workspace_id),
+        made: made_by(t, found, &session.id.to_string()),
+    }
+}
+
+fn made_by(t: &Texts, found: &Found, actor: &str) -> Vec<String> {
+    found.made.get(actor).into_iter().flatten().map(|made| made.spoken(t)).collect()
+}

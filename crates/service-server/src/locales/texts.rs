@@ -1,0 +1,169 @@
+//! The fields of a language file, one for each sentence. Fields that no page and no mail uses are found by the compiler.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::locales::{Plural, Sentence, Text};
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name { $(pub(crate) $field: $kind,)* }
+    )* };
+}
+
+texts! {
+    Texts {
+        tag: Text, service: Text, date: Date, duration: Duration, spaces: Spaces, roles: Roles, clients: Clients,
+        sign_in: SignIn, code: Code, consent: Consent, scopes: BTreeMap<String, Text>,
+        own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
+        workspace: Workspace, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
+        named_events: BTreeMap<String, Sentence>, revoked_with_session: RevokedWithSession, mail: Mail,
+    }
+    Mail {
+        review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,
+        created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
+        sign_in_code: MailSignInCode, session_replayed: MailSessionReplayed,
+        mcp_tokens_created: MailMcpTokensCreated, cli_token_created: MailCliTokenCreated,
+        cli_token_expires: MailCliTokenExpires, invitation: MailInvitation, token_leaked: MailTokenLeaked,
+        token_exposed: MailTokenExposed,
+    }
+    MailTokenExposed {
+        subject: Text, happened: Sentence, blocked: Text, next: Text,
+    }
+    MailTokenLeaked {
+        subject: Text, happened: Sentence, revoked: Sentence, next: Text,
+    }
+    MailInvitation {
+        subject: Text, happened: Sentence, view: Text, expires: Sentence, ignore: Sentence,
+    }
+    MailCliTokenExpires {
+        subject: Text, happened: Sentence, renew: Text, ignore: Text,
+    }
+    MailCliTokenCreated {
+        subject: Text, happened: Sentence, name: Text, token: Text,
+    }
+    MailMcpTokensCreated {
+        subject: Text, happened: Sentence,
+    }
+    MailSessionReplayed {
+        subject: Text, happened: Text, session: Text, next: Text, others: Text,
+    }
+    MailSignInCode {
+        subject: Text, code: Text, expires: Sentence, requested: Sentence, requested_by: Sentence, ignore: Text,
+        never_share: Text,
+    }
+    MailThings {
+        cli_token: Sentence, browser_cookie: Text, device_secret: Sentence, session: Sentence,
+    }
+    RevokedWithSession {
+        plain: Sentence, compromised: Sentence, cli_token: Text, session: Text, invitation: Text,
+    }
+    Made {
+        cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence,
+    }
+    Manual {
+        title: Text, chapters: Text,
+    }
+    Problem {
+        support: Text, link: Text, link_next: Text, unreadable: Text, unknown_app: Text, disabled_app: Text,
+        redirect_uri: Text, repeated: Text, prompt_none: Text, prompt_none_next: Text, metadata_address: Text,
+        metadata_failed: Text, metadata_invalid: Text, finished: Text, space_next: Text, request: Text,
+        request_next: Text, request_trust: Sentence, request_return: Sentence, expired: Text,
+        unknown_browser: Text, foreign_flow: Text, expired_next: Text, sign_in_again: Text, form: Text,
+        foreign_form: Text, form_next: Text, try_again: Text, navigation: Text, not_a_navigation: Text,
+        navigation_next: Text, forbidden: Text, forbidden_text: Text, forbidden_next: Text, not_found: Text,
+        not_found_text: Text, not_found_next: Text, account: Text, limited: Text, limited_text: Text,
+        limited_next: Sentence, unavailable: Text, unavailable_text: Text, unavailable_next: Text,
+        unknown_outcome: Text, unknown_outcome_next: Text, failed: Text, failed_text: Text, failed_next: Text,
+    }
+    Workspace {
+        title: Text, owned_by: Sentence, all: Text, members: Text, role: Text, since: Text, you: Text,
+        role_of: Sentence, change_role: Text, change_role_of: Sentence, remove: Text, remove_of: Sentence,
+        more: Text, invitations: Text, invitations_hint: Text, no_invitations: Text, expires: Text, revoke: Text,
+        revoke_of: Sentence, invite_heading: Text, email: Text, roles_hint: Text, invite: Text,
+        leave_heading: Text, leave_hint: Text, leave_sure: Sentence, leave: Text, forbidden: Text, gone: Text,
+        last_owner: Text, limited: Sentence, invalid_email: Text,
+    }
+    Workspaces {
+        title: Text, personal_hint: Text, heading: Text, hint: Text, none: Text, owner: Text, role: Text,
+        open: Text, create_heading: Text, name: Text, create: Text, blocked: Text, blocked_hint: Text,
+        unblock: Text, expired: Text, not_blocked: Text, too_many: Text, too_many_blocked: Text,
+        name_length: Sentence, name_invisible: Text, name_link: Text, name_scripts: Text, name_reserved: Text,
+    }
+    Invitations {
+        heading: Text, hint: Text, from: Text, to: Text, role: Text, expires: Text, accept: Text, decline: Text,
+        answer_of: Sentence, block: Text, block_of: Sentence,
+    }
+    Account {
+        title: Text, signed_in_as: Sentence, sign_out: Text, gone: Text, session_gone: Text, latest: Text,
+        older: Text, last_used: Text, workspace: Text, permissions: Text, created: Text, from: Sentence,
+        nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
+        sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
+    }
+    AccountTokenCreated {
+        title: Text, lead: Sentence, token: Text, copy: Text, once: Text, usage_heading: Text, usage: Text,
+        leaked: Text, back: Text,
+    }
+    AccountTokens {
+        title: Text, lead: Text, none: Text, suspected: Text, suspected_hint: Text, suspected_created: Sentence,
+        suspected_revoke: Text, never: Text, expires: Text, created_by: Text, by_browser: Text,
+        by_session: Sentence, revoke: Text, revoke_of: Sentence, active: Text, expired: Text, revoked: Text,
+        create_heading: Text, name: Text, name_hint: Text, expires_in: Text, days: Sentence, read: Text,
+        write: Text, create: Text, invalid_name: Text, invalid_days: Text, no_permission: Text, limit: Text,
+        gone: Text,
+    }
+    AccountSessions {
+        lead: Text, none: Text, all: Text, browsers: Text, all_browsers: Text, this_browser: Text, signed_in: Text,
+        made: Text, made_label: Text, made_recommended: Text, made_revoke: Text, made_keep: Text, sign_out: Text,
+        sign_out_browser: Sentence, sign_out_session: Sentence, all_of: Sentence, all_of_name: Sentence,
+        older: Text, everywhere: Text, everywhere_hint: Sentence, everywhere_tokens: Text,
+    }
+    AccountApps {
+        lead: Text, none: Text, returns_to: Text, authorized: Text, remove: Text, remove_of: Sentence,
+    }
+    AccountActivity {
+        lead: Text,
+    }
+    AccountOverview {
+        browsers: Plural, sessions: Plural, both: Sentence, apps: Plural, tokens: Plural, workspaces: Plural,
+        recent: Text, unknown: Text, all: Text, none: Text,
+    }
+    AccountNav {
+        overview: Text, sessions: Text, apps: Text, tokens: Text, workspaces: Text, activity: Text,
+    }
+    Consent {
+        title_client: Sentence, title_app: Text, title_own: Text, heading_own: Sentence, heading_client: Sentence,
+        heading_local: Text, heading_host: Sentence, signed_in_as: Sentence, switch: Text, calls_itself: Sentence,
+        warning: Text, described_by: Sentence, warning_own: Sentence, reach_own: Sentence, all_spaces: Text,
+        asks: Text, asks_own: Text, always: Text, held: Text, space: Text, space_own: Text, space_own_hint: Text,
+        personal_hint: Text, returns_to: Sentence, returns_local: Sentence, allow: Text, sign_in: Text,
+        cancel: Text, remove_later: Text,
+    }
+    Code {
+        title: Text, heading: Text, sent: Sentence, label: Text, format: Text, sign_in: Text, wrong: Text,
+        too_many: Sentence, not_received: Text, wait: Text, resend: Text, other_email: Text, never_asked: Text,
+    }
+    SignIn {
+        title: Text, heading: Text, to_app: Sentence, to_account: Text, email: Text, hint: Text, next: Text,
+        invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
+    }
+    Clients {
+        web: Text, command_line: Text, mcp: Text, app: Text, unverified: Text,
+    }
+    Roles {
+        owner: Text, member: Text, viewer: Text,
+    }
+    Spaces {
+        personal: Text, former: Text, no_access: Text, owned_by: Sentence,
+    }
+    Duration {
+        seconds: Plural, minutes: Plural, hours: Plural,
+    }
+    Date {
+        moment: Sentence, months: [Text; 12],
+    }
+}

@@ -1,0 +1,206 @@
+//! Mails to users, each in plain text and HTML.
+
+mod blocks;
+mod templates;
+mod things;
+
+use anyhow::anyhow;
+use lettre::{
+    Message,
+    message::{Mailbox, MultiPart, header},
+};
+use serde::{Deserialize, Serialize};
+use service_api::{ids::MailId, token::OtpCode};
+use service_rules::Timestamp;
+use zeroize::Zeroizing;
+
+use self::templates::Written;
+pub use self::things::things;
+use crate::{
+    crypto::{random, root_keys::RootKeys},
+    database::Connection,
+    locales::{Language, Locales},
+    store,
+};
+
+/// What is written. It holds secrets, so it has no `Debug` and rests only sealed.
+#[derive(Serialize, Deserialize)]
+pub enum Email {
+    SignInCode {
+        to: String,
+        code: OtpCode,
+        /// The id of the client that asked; empty if it did not say.
+        client_id: String,
+        asked_at: Timestamp,
+        asked_from: String,
+        #[serde(default)]
+        language: Language,
+    },
+    /// A refresh token or an authorization code was used again, so two parties have it. The session was revoked.
+    SessionReplayed {
+        to: String,
+        client_id: String,
+        ended_at: Timestamp,
+        presented_from: String,
+        #[serde(default)]
+        made: MadeThings,
+    },
+    /// A pair of tokens for MCP was created.
+    McpTokensCreated {
+        to: String,
+        scopes: String,
+        made_at: Timestamp,
+        made_from: String,
+        expires_at: Timestamp,
+        #[serde(default)]
+        language: Language,
+    },
+    CliTokenCreated {
+        to: String,
+        name: String,
+        hint: String,
+        scopes: String,
+        made_at: Timestamp,
+        made_from: String,
+        expires_at: Timestamp,
+        #[serde(default)]
+        language: Language,
+    },
+    CliTokenEnds {
+        to: String,
+        name: String,
+        hint: String,
+        expires_at: Timestamp,
+    },
+    Invitation {
+        to: String,
+        workspace: String,
+        invited_by: String,
+        expires_at: Timestamp,
+        #[serde(default)]
+        language: Language,
+    },
+    /// A token was reported as leaked.
+    TokenLeaked {
+        to: String,
+        what: String,
+        ended_at: Timestamp,
+        #[serde(default)]
+        made: MadeThings,
+    },
+    /// A token was sent as content, which was refused.
+    TokenExposed {
+        to: String,
+        what: String,
+        sent_at: Timestamp,
+    },
+}
+
+/// What a session had made that was revoked with it, and what stays, as a mail lists it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MadeThings {
+    pub revoked: Vec<String>,
+    pub kept: Vec<String>,
+}
+
+impl Email {
+    pub fn seal(&self, root_keys: &RootKeys, id: MailId) -> anyhow::Result<Vec<u8>> {
+        root_keys.seal(&place(id), &Zeroizing::new(serde_json::to_vec(self)?))
+    }
+
+    /// Adds the mail to the outbox, in the caller's transaction. It is dropped if it cannot be sent before `drop_at`. The caller
+    /// wakes the mailer once the transaction is committed.
+    pub async fn enqueue(
+        &self,
+        root_keys: &RootKeys,
+        db: &Connection,
+        now: Timestamp,
+        drop_at: Timestamp,
+    ) -> anyhow::Result<()> {
+        let id: MailId = random::id(now)?;
+        Ok(store::outbox::insert(db, id, &self.seal(root_keys, id)?, now, drop_at).await?)
+    }
+
+    pub fn open(root_keys: &RootKeys, id: MailId, sealed: &[u8]) -> anyhow::Result<Self> {
+        serde_json::from_slice(&root_keys.open(&place(id), sealed)?)
+            .map_err(|_| anyhow!("the sealed mail cannot be read"))
+    }
+
+    pub fn message(&self, id: MailId, from: &str, locales: &Locales, base_url: &str) -> anyhow::Result<Message> {
+        let Written { subject, text, html } = self.write(locales.of(self.language()), base_url)?;
+        let from: Mailbox = from.parse()?;
+        Ok(Message::builder()
+            // The same at every try, so that a mail that comes twice can be seen to be one.
+            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+            .from(from)
+            .to(self.to().parse()?)
+            .subject(subject)
+            .header(AutoSubmitted)
+            .multipart(MultiPart::alternative_plain_html(text, html))?)
+    }
+
+    /// The language of the request that caused the mail. Mails that another party or the service caused are in English:
+    /// an attacker must not choose the language of a warning.
+    fn language(&self) -> Language {
+        match self {
+            Self::SignInCode { language, .. }
+            | Self::McpTokensCreated { language, .. }
+            | Self::CliTokenCreated { language, .. }
+            | Self::Invitation { language, .. } => *language,
+            Self::SessionReplayed { .. }
+            | Self::CliTokenEnds { .. }
+            | Self::TokenLeaked { .. }
+            | Self::TokenExposed { .. } => Language::English,
+        }
+    }
+
+    fn to(&self) -> &str {
+        match self {
+            Self::SignInCode { to, .. }
+            | Self::SessionReplayed { to, .. }
+            | Self::McpTokensCreated { to, .. }
+            | Self::CliTokenCreated { to, .. }
+            | Self::CliTokenEnds { to, .. }
+            | Self::Invitation { to, .. }
+            | Self::TokenLeaked { to, .. }
+            | Self::TokenExposed { to, .. } => to,
+        }
+    }
+}
+
+fn place(id: MailId) -> String {
+    format!("outbox.sealed/{id}")
+}
+
+/// Tells mail systems not to answer (RFC 3834).
+#[derive(Clone)]
+struct AutoSubmitted;
+
+impl header::Header for AutoSubmitted {
+    fn name() -> header::HeaderName {
+        header::HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> header::HeaderValue {
+        header::HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mail_that_was_sealed_without_a_language_is_in_english() {
+        let sealed = r#"{"Invitation":{"to":"ann@acme.test","workspace":"Acme","invited_by":"bob@acme.test",
+                        "expires_at":"2027-01-15T08:00:00Z"}}"#;
+        let email: Email = serde_json::from_str(sealed).unwrap();
+        assert_eq!(email.language(), Language::English);
+        let written = email.write(Locales::load().unwrap().of(Language::English), "https://service.test").unwrap();
+        assert_eq!(written.subject, "You have been invited to a workspace");
+    }
+}

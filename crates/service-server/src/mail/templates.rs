@@ -1,0 +1,183 @@
+//! What each mail says.
+
+use askama::Template as _;
+use service_rules::{Timestamp, lifetimes};
+use zeroize::Zeroizing;
+
+use crate::{
+    locales::{Sentence, Text, Texts},
+    mail::{
+        Email, MadeThings,
+        blocks::{Block, HtmlMail, TextMail},
+    },
+};
+
+/// A mail in words.
+pub(super) struct Written {
+    pub(super) subject: String,
+    pub(super) text: String,
+    pub(super) html: String,
+}
+
+impl Email {
+    pub(super) fn write(&self, t: &Texts, base_url: &str) -> anyhow::Result<Written> {
+        let (subject, blocks) = self.blocks(&Writer { t, base_url });
+        let text = TextMail { blocks: &blocks }.render()?;
+        let html = HtmlMail { t, subject, blocks: &blocks }.render()?;
+        Ok(Written { subject: subject.to_string(), text, html })
+    }
+
+    /// The subject, and what follows.
+    fn blocks<'a>(&self, writer: &Writer<'a>) -> (&'a Text, Vec<Block<'a>>) {
+        let (t, mail) = (writer.t, &writer.t.mail);
+        match self {
+            Self::SignInCode { code, client_id, asked_at, asked_from, .. } => {
+                let requested = writer.requested(client_id, *asked_at, asked_from);
+                (&mail.sign_in_code.subject, writer.sign_in_code(code.expose(), &requested))
+            }
+            Self::SessionReplayed { client_id, ended_at, presented_from, made, .. } => {
+                let texts = &mail.session_replayed;
+                let facts = vec![
+                    (&texts.session, t.client_or_app(client_id).to_string()),
+                    (&mail.time, t.moment(*ended_at)),
+                    (&mail.address, presented_from.clone()),
+                ];
+                let said = [plain(&texts.happened), Block::Facts(facts), plain(&texts.next), plain(&texts.others)];
+                (&texts.subject, writer.with_made(said.into(), made))
+            }
+            Self::McpTokensCreated { scopes, made_at, made_from, expires_at, .. } => {
+                let created = Created { scopes, made_at: *made_at, made_from, expires_at: *expires_at };
+                let texts = &mail.mcp_tokens_created;
+                (&texts.subject, writer.created(&texts.happened, Vec::new(), &created))
+            }
+            Self::CliTokenCreated { name, hint, scopes, made_at, made_from, expires_at, .. } => {
+                let created = Created { scopes, made_at: *made_at, made_from, expires_at: *expires_at };
+                let texts = &mail.cli_token_created;
+                let named = vec![(&texts.name, name.clone()), (&texts.token, hint.clone())];
+                (&texts.subject, writer.created(&texts.happened, named, &created))
+            }
+            Self::CliTokenEnds { name, hint, expires_at, .. } => {
+                let texts = &mail.cli_token_expires;
+                let happened = writer.at_url(&texts.happened).with("name", name).with("hint", hint);
+                let happened = filled(&happened.with("date", t.moment(*expires_at)));
+                let renew = writer.link(&texts.renew, "/account/tokens");
+                (&texts.subject, vec![happened, renew, plain(&texts.ignore)])
+            }
+            Self::Invitation { workspace, invited_by, expires_at, .. } => {
+                (&mail.invitation.subject, writer.invitation(workspace, invited_by, *expires_at))
+            }
+            Self::TokenLeaked { what, ended_at, made, .. } => {
+                let texts = &mail.token_leaked;
+                let happened = filled(&writer.at_url(&texts.happened).with("thing", what));
+                let revoked = filled(&texts.revoked.with("date", t.moment(*ended_at)));
+                let review = writer.link(&mail.activity, "/account/activity");
+                (&texts.subject, writer.with_made(vec![happened, revoked, plain(&texts.next), review], made))
+            }
+            Self::TokenExposed { what, sent_at, .. } => {
+                let texts = &mail.token_exposed;
+                let happened = writer.at_url(&texts.happened).with("thing", what).with("date", t.moment(*sent_at));
+                let review = writer.link(&mail.review, "/account");
+                (&texts.subject, vec![filled(&happened), plain(&texts.blocked), plain(&texts.next), review])
+            }
+        }
+    }
+}
+
+/// The language and the address that a mail is written with.
+struct Writer<'a> {
+    t: &'a Texts,
+    base_url: &'a str,
+}
+
+/// A credential that was created.
+struct Created<'m> {
+    scopes: &'m str,
+    made_at: Timestamp,
+    made_from: &'m str,
+    expires_at: Timestamp,
+}
+
+impl<'a> Writer<'a> {
+    fn at_url(&self, sentence: &Sentence) -> Sentence {
+        sentence.with("url", self.base_url)
+    }
+
+    fn link(&self, label: &'a Text, path: &str) -> Block<'a> {
+        Block::Link(label, format!("{}{path}", self.base_url))
+    }
+
+    fn requested(&self, client_id: &str, asked_at: Timestamp, asked_from: &str) -> Sentence {
+        let texts = &self.t.mail.sign_in_code;
+        let requested = match self.t.client(client_id) {
+            Some(client) => texts.requested_by.with("client", client),
+            None => texts.requested.clone(),
+        };
+        requested.with("date", self.t.moment(asked_at)).with("address", asked_from)
+    }
+
+    fn sign_in_code(&self, code: &str, requested: &Sentence) -> Vec<Block<'a>> {
+        let texts = &self.t.mail.sign_in_code;
+        let (first, second) = code.split_at(code.len() / 2);
+        let code = Zeroizing::new(format!("{first} {second}"));
+        let expires = self.at_url(&texts.expires).with("wait", self.t.duration(lifetimes::OTP));
+        vec![
+            plain(&texts.code),
+            Block::Code(code),
+            filled(&expires),
+            filled(requested),
+            plain(&texts.ignore),
+            plain(&texts.never_share),
+        ]
+    }
+
+    fn created(
+        &self,
+        happened: &Sentence,
+        mut facts: Vec<(&'a Text, String)>,
+        created: &Created<'_>,
+    ) -> Vec<Block<'a>> {
+        let (t, mail) = (self.t, &self.t.mail);
+        let made = mail.created_value.with("date", t.moment(created.made_at)).with("address", created.made_from);
+        facts.extend([
+            (&mail.permissions, created.scopes.to_owned()),
+            (&mail.created, made.to_string()),
+            (&mail.expires, t.moment(created.expires_at)),
+        ]);
+        let happened = filled(&self.at_url(happened));
+        vec![happened, Block::Facts(facts), plain(&mail.not_you), self.link(&mail.review, "/account")]
+    }
+
+    fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {
+        let texts = &self.t.mail.invitation;
+        vec![
+            filled(&texts.happened.with("inviter", invited_by).with("workspace", workspace)),
+            self.link(&texts.view, "/workspaces"),
+            filled(&texts.expires.with("date", self.t.moment(expires_at))),
+            filled(&texts.ignore.with("inviter", invited_by)),
+        ]
+    }
+
+    /// What the session had created, and what became of it, follows.
+    fn with_made(&self, mut said: Vec<Block<'a>>, made: &MadeThings) -> Vec<Block<'a>> {
+        let mail = &self.t.mail;
+        if !made.kept.is_empty() {
+            said.extend([
+                plain(&mail.kept),
+                Block::List(made.kept.clone()),
+                self.link(&mail.review, "/account/tokens"),
+            ]);
+        }
+        if !made.revoked.is_empty() {
+            said.extend([plain(&mail.revoked), Block::List(made.revoked.clone())]);
+        }
+        said
+    }
+}
+
+fn plain<'a>(text: &Text) -> Block<'a> {
+    Block::Paragraph(text.to_string())
+}
+
+fn filled<'a>(sentence: &Sentence) -> Block<'a> {
+    Block::Paragraph(sentence.to_string())
+}

@@ -1,0 +1,5 @@
+//! Outgoing connections, TLS and the limit on open files.
+
+pub mod document_fetcher;
+pub mod file_descriptors;
+pub mod tls;

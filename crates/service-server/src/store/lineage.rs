@@ -1,0 +1,86 @@
+//! Lineage: what sessions created, read from the `made_by` columns of several tables.
+
+use service_api::{
+    ids::{CliTokenId, GrantId, Id as _, InvitationId, UserId, WorkspaceId},
+    oauth::SERVICE_MCP,
+};
+use service_rules::{Timestamp, lineage::Made};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::{
+    database::{Connection, Error},
+    locales::Texts,
+};
+
+/// A live credential or invitation that a session created.
+#[derive(Clone, Debug)]
+pub struct LineageItem {
+    pub kind: Made,
+    pub key: Uuid,
+    /// Its id in the API.
+    pub id: String,
+    /// The name that its user gave it; for an invitation, the email address.
+    pub name: String,
+    pub made_by: String,
+    pub made_at: Timestamp,
+    pub used_at: Option<Timestamp>,
+    pub workspace_id: Option<WorkspaceId>,
+}
+
+impl LineageItem {
+    /// Describes it for an email or a page.
+    #[must_use]
+    pub(crate) fn spoken(&self, texts: &Texts) -> String {
+        texts.made(self.kind, &self.name, self.made_at)
+    }
+}
+
+/// Returns what these sessions of a user created and what is still live, newest first.
+pub async fn list_made(
+    db: &Connection,
+    user_id: UserId,
+    makers: &[String],
+    now: Timestamp,
+) -> Result<Vec<LineageItem>, Error> {
+    let rows = db
+        .query(
+            r"select 'cli_token' as kind, id, name || ' (' || hint || ')' as name, made_by, created_at, last_used_at as used_at,
+                     workspace_id
+                from cli_tokens
+               where user_id = $1 and made_by = any ($2) and revoked_at is null and expires_at > $3
+               union all
+              select case when g.client_id = $4 then 'mcp_pair' else 'app_session' end, g.id, c.name, g.made_by,
+                     g.created_at, g.rotated_at, g.workspace_id
+                from grants g join clients c on c.id = g.client_id
+               where g.user_id = $1 and g.made_by = any ($2) and g.revoked_at is null and g.expires_at > $3
+               union all
+              select 'invitation', id, address, made_by, created_at, null, workspace_id
+                from invitations
+               where invited_by = $1 and made_by = any ($2) and expires_at > $3 and answer is distinct from 'accepted'
+               order by created_at desc",
+            &[&user_id.uuid(), &makers, &now, &SERVICE_MCP],
+        )
+        .await?;
+    rows.iter().map(found).collect()
+}
+
+fn found(row: &Row) -> Result<LineageItem, Error> {
+    let key: Uuid = row.try_get("id")?;
+    let (kind, id) = match row.try_get("kind")? {
+        "cli_token" => (Made::CliToken, CliTokenId::from(key).to_string()),
+        "mcp_pair" => (Made::McpPair, GrantId::from(key).to_string()),
+        "app_session" => (Made::AppSession, GrantId::from(key).to_string()),
+        _ => (Made::Invitation, InvitationId::from(key).to_string()),
+    };
+    Ok(LineageItem {
+        kind,
+        key,
+        id,
+        name: row.try_get("name")?,
+        made_by: row.try_get("made_by")?,
+        made_at: row.try_get("created_at")?,
+        used_at: row.try_get("used_at")?,
+        workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
+    })
+}

@@ -1,0 +1,209 @@
+//! Logs and metrics. Neither contains secrets, addresses or names: logs have ids, metrics have route templates.
+
+pub mod alarms;
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use service_rules::{Timestamp, rotation::RotationVerdict};
+use tracing_subscriber::EnvFilter;
+
+use crate::config;
+
+/// Writes the log to standard error, one line per event.
+pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&settings.filter)?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let started = if settings.json { log.json().flatten_event(true).try_init() } else { log.try_init() };
+    started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
+}
+
+/// The metrics of a node.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram>,
+    refreshes: Family<RefreshLabels, Counter>,
+    task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
+    pub otp_sends_refused: Counter,
+    pub otp_sends_used: Gauge<f64, AtomicU64>,
+    pub forwarding_peers_ignored: Counter,
+    pub mails_sent: Counter,
+    pub mails_failed: Counter,
+    pub rows_cleaned: Counter,
+    pub audit_events_sealed: Counter,
+    pub audit_unsealed_age: Gauge<f64, AtomicU64>,
+    pub database_connections: Gauge,
+    pub database_connections_free: Gauge,
+    pub revocations: Gauge,
+    pub revocations_age: Gauge<f64, AtomicU64>,
+    pub heartbeat_age: Gauge<f64, AtomicU64>,
+    pub room: Gauge,
+    pub bodies_room: Gauge,
+    pub connections_refused: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefreshLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TaskLabels {
+    task: &'static str,
+}
+
+const LATENCY_BUCKETS_SECONDS: [f64; 13] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("service");
+        let seconds = Family::new_with_constructor((|| Histogram::new(LATENCY_BUCKETS_SECONDS)) as fn() -> Histogram);
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Family::default(),
+            seconds,
+            refreshes: Family::default(),
+            task_last_success: Family::default(),
+            otp_sends_refused: Counter::default(),
+            otp_sends_used: Gauge::default(),
+            forwarding_peers_ignored: Counter::default(),
+            mails_sent: Counter::default(),
+            mails_failed: Counter::default(),
+            rows_cleaned: Counter::default(),
+            audit_events_sealed: Counter::default(),
+            audit_unsealed_age: Gauge::default(),
+            database_connections: Gauge::default(),
+            database_connections_free: Gauge::default(),
+            revocations: Gauge::default(),
+            revocations_age: Gauge::default(),
+            heartbeat_age: Gauge::default(),
+            room: Gauge::default(),
+            bodies_room: Gauge::default(),
+            connections_refused: Counter::default(),
+        };
+        registry.register("requests", "Requests, by route and status", metrics.requests.clone());
+        registry.register(
+            "request_seconds",
+            "Time from the head of a request to its response",
+            metrics.seconds.clone(),
+        );
+        registry.register("refreshes", "Refresh tokens presented, by outcome", metrics.refreshes.clone());
+        metrics.register_limits(&mut registry);
+        metrics.register_background(&mut registry);
+        metrics.register_node(&mut registry);
+        metrics.registry = registry;
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register_node(&self, registry: &mut Registry) {
+        registry.register("database_connections", "Open database connections", self.database_connections.clone());
+        registry.register(
+            "database_connections_free",
+            "Idle database connections",
+            self.database_connections_free.clone(),
+        );
+        registry.register("revocations", "Revocations in memory", self.revocations.clone());
+        let age = self.revocations_age.clone();
+        registry.register(
+            "revocations_age_seconds",
+            "Seconds since revocations were last read; beyond 30 the node rejects all tokens",
+            age,
+        );
+        registry.register(
+            "heartbeat_age_seconds",
+            "Seconds since the last confirmed heartbeat; beyond 30 the node rejects all tokens",
+            self.heartbeat_age.clone(),
+        );
+        registry.register("requests_room", "Free request slots", self.room.clone());
+        registry.register("bodies_room", "Free places for arriving request bodies", self.bodies_room.clone());
+        registry.register(
+            "connections_refused",
+            "Connections closed because their network had its share",
+            self.connections_refused.clone(),
+        );
+    }
+
+    fn register_limits(&self, registry: &mut Registry) {
+        registry.register(
+            "otp_sends_refused",
+            "Codes not sent because the budget for all codes was used up",
+            self.otp_sends_refused.clone(),
+        );
+        registry.register("otp_sends_used_ratio", "Used part of the budget for all codes", self.otp_sends_used.clone());
+        registry.register(
+            "forwarding_peers_ignored",
+            "Requests with a forwarded address from private peers outside of trusted_proxies",
+            self.forwarding_peers_ignored.clone(),
+        );
+    }
+
+    fn register_background(&self, registry: &mut Registry) {
+        registry.register(
+            "task_last_success_timestamp_seconds",
+            "When a background task last succeeded, in seconds since 1970, by task",
+            self.task_last_success.clone(),
+        );
+        registry.register("mails_sent", "Mails that the mail server accepted", self.mails_sent.clone());
+        registry.register("mails_failed", "Failed attempts to send a mail", self.mails_failed.clone());
+        registry.register("rows_cleaned", "Expired rows deleted", self.rows_cleaned.clone());
+        registry.register("audit_events_sealed", "Audit events sealed", self.audit_events_sealed.clone());
+        registry.register(
+            "audit_unsealed_age_seconds",
+            "Age of the oldest unsealed audit event",
+            self.audit_unsealed_age.clone(),
+        );
+    }
+
+    /// Records a request.
+    pub fn observe(&self, route: &'static str, status: u16, seconds: f64) {
+        self.requests.get_or_create(&RequestLabels { route, status }).inc();
+        self.seconds.get_or_create(&RouteLabels { route }).observe(seconds);
+    }
+
+    /// Counts a presented refresh token by verdict.
+    pub fn refreshed(&self, verdict: RotationVerdict) {
+        let outcome = match verdict {
+            RotationVerdict::Rotate => "rotated",
+            RotationVerdict::Repeat => "repeated",
+            RotationVerdict::Supersede => "superseded",
+            RotationVerdict::FastForward => "fast_forwarded",
+            RotationVerdict::Refuse(_) => "refused",
+            RotationVerdict::Revoke(_) => "replayed",
+        };
+        self.refreshes.get_or_create(&RefreshLabels { outcome }).inc();
+    }
+
+    /// Records that a round of a background task succeeded.
+    pub fn task_succeeded(&self, task: &'static str, now: Timestamp) {
+        let seconds = now.as_duration().as_secs_f64();
+        self.task_last_success.get_or_create(&TaskLabels { task }).set(seconds);
+    }
+
+    /// Returns the metrics in the text format of Prometheus.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        encode(&mut text, &self.registry).unwrap_or_default();
+        text
+    }
+}

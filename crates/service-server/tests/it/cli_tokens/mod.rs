@@ -1,0 +1,6 @@
+//! CLI tokens.
+
+pub(crate) mod create;
+pub(crate) mod latency;
+pub(crate) mod life;
+pub(crate) mod owner;

@@ -1,0 +1,6 @@
+//! Clients: registration, metadata documents, administration, names.
+
+pub(crate) mod administration;
+pub(crate) mod display_names;
+pub(crate) mod metadata_documents;
+pub(crate) mod registration;

@@ -1,0 +1,10 @@
+//! What documents and sources must hold to.
+
+pub(crate) mod configuration;
+pub(crate) mod description;
+pub(crate) mod layers;
+pub(crate) mod readme;
+pub(crate) mod reference;
+pub(crate) mod specification;
+pub(crate) mod statements;
+pub(crate) mod tidy;

@@ -1,0 +1,4 @@
+//! Mail: what it says and how it is sent.
+
+pub(crate) mod content;
+pub(crate) mod transport;

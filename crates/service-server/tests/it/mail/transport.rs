@@ -1,0 +1,112 @@
+//! How mail travels: encrypted, to a server that proves its name, or not at all; and never in the way of a stop.
+
+use std::{
+    io::Write as _,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use service_testkit::{
+    mailbox::Mailbox,
+    server::{Setup, TestServer},
+};
+use tempfile::NamedTempFile;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{
+    mail::until,
+    otp::{ask, count},
+};
+
+/// A mail server with TLS, which must be there before the service is; so it runs on a thread of its own.
+struct TlsMailServer {
+    mailbox: Mailbox,
+    ca_file: NamedTempFile,
+    _runtime: Runtime,
+}
+
+impl TlsMailServer {
+    fn start(certified_for: &str) -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let mailbox = runtime.block_on(Mailbox::start_with_tls(certified_for))?;
+        let mut ca_file = NamedTempFile::new()?;
+        ca_file.write_all(mailbox.ca_pem().context("it has no authority")?.as_bytes())?;
+        Ok(Self { mailbox, ca_file, _runtime: runtime })
+    }
+
+    /// A service that sends its mail here, and knows the server by `host`.
+    fn setup(&self, host: &str) -> Setup {
+        let port = self.mailbox.smtp_address().port().to_string();
+        Setup::default().set("mail.host", host).set("mail.port", &port).set("mail.tls", "starttls")
+    }
+
+    fn ca_file(&self) -> Result<&str> {
+        self.ca_file.path().to_str().context("the path is not text")
+    }
+}
+
+/// Asks for a code and sees its mail stay in the outbox.
+async fn assert_kept(server: &TestServer, mailbox: &Mailbox) -> Result<()> {
+    assert_eq!(ask(server, "ann@acme.test").await?.status, 201);
+    until(server, "select attempts = 1 and next_attempt_at < drop_at - interval '597 s' from outbox").await?;
+    server.advance(2);
+    server.app.mail_waiting.notify_one();
+    until(server, "select attempts = 2 from outbox").await?;
+    assert!(mailbox.mails().is_empty(), "the mail was sent");
+    Ok(())
+}
+
+#[test]
+fn mail_goes_to_a_server_that_proves_its_name_ml_04() -> Result<()> {
+    let there = TlsMailServer::start("localhost")?;
+    there.setup("localhost").set("mail.ca_file", there.ca_file()?).run(async |server| {
+        ask(server, "ann@acme.test").await?;
+        let code = there.mailbox.next_mail_to("ann@acme.test").await?.code().context("the mail holds no code")?;
+        server.leaks.register("otp code", &code);
+        until(server, "select count(*) = 0 from outbox").await
+    })
+}
+
+#[test]
+fn mail_does_not_go_to_a_server_with_another_name_ml_04() -> Result<()> {
+    for (certified_for, host) in [("other.test", "localhost"), ("localhost", "127.0.0.1")] {
+        let there = TlsMailServer::start(certified_for)?;
+        let setup = there.setup(host).set("mail.ca_file", there.ca_file()?);
+        setup.run(async |server| assert_kept(server, &there.mailbox).await)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn mail_is_not_sent_to_a_server_with_an_untrusted_certificate_ml_04() -> Result<()> {
+    let (there, stranger) = (TlsMailServer::start("localhost")?, TlsMailServer::start("localhost")?);
+    let by_the_web = there.setup("localhost");
+    by_the_web.run(async |server| assert_kept(server, &there.mailbox).await)?;
+    let by_another = there.setup("localhost").set("mail.ca_file", stranger.ca_file()?);
+    by_another.run(async |server| assert_kept(server, &there.mailbox).await)
+}
+
+#[test]
+fn mail_is_not_sent_in_clear_to_a_server_without_tls_ml_04() -> Result<()> {
+    for tls in ["starttls", "implicit"] {
+        Setup::default().set("mail.tls", tls).run(async |server| assert_kept(server, &server.mailbox).await)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_node_stops_although_its_mail_server_stalls() -> Result<()> {
+    let mut ended = None;
+    Setup::default().run(async |server| {
+        server.mailbox.stall(true);
+        for email in ["ann@acme.test", "bob@acme.test"] {
+            assert_eq!(ask(server, email).await?.status, 201);
+        }
+        until(server, "select max(attempts) = 1 from outbox").await?;
+        assert_eq!(count(server, "outbox").await?, 2);
+        ended = Some(Instant::now());
+        Ok(())
+    })?;
+    assert!(ended.is_some_and(|ended| ended.elapsed() < Duration::from_secs(8)), "stopping waits for the mail server");
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! MCP token pairs.
+
+pub(crate) mod asleep;
+pub(crate) mod pairs;

@@ -1,0 +1,14 @@
+//! Running the service: configuration, start and stop, failures, restore, the operator's commands.
+
+pub(crate) mod admin;
+pub(crate) mod clocks;
+pub(crate) mod config;
+pub(crate) mod durability;
+pub(crate) mod failover;
+pub(crate) mod outages;
+pub(crate) mod processes;
+pub(crate) mod restores;
+pub(crate) mod retention;
+pub(crate) mod startup;
+pub(crate) mod supervisor;
+pub(crate) mod unknown_outcomes;

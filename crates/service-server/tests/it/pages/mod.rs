@@ -1,0 +1,5 @@
+//! Pages for people.
+
+pub(crate) mod flows;
+pub(crate) mod languages;
+pub(crate) mod markup;

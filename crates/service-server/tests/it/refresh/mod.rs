@@ -1,0 +1,7 @@
+//! Refresh tokens: verdicts, races, growth.
+
+pub(crate) mod growth;
+pub(crate) mod races;
+pub(crate) mod sequences;
+pub(crate) mod standing;
+pub(crate) mod verdicts;

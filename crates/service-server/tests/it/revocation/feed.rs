@@ -1,0 +1,338 @@
+//! The revocation feed on one node: everything that ends a credential, at every level.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::Method;
+use service_api::{
+    ids::{GrantId, Id as _},
+    workspaces::Role,
+};
+use service_rules::{email::Address, revocation::Subject};
+use service_server::{
+    crypto::random,
+    flows::revocation::{self, RevocationTransaction},
+};
+use service_testkit::server::{Setup, SignedIn, TestServer, with_server};
+
+use crate::support::{
+    access::{claims, signed},
+    refresh::check_refused,
+};
+
+/// No revocation takes longer, ever; how long they usually take is measured in `revocation_latency.rs`.
+const AT_MOST: Duration = Duration::from_secs(5);
+
+async fn check_dead(server: &TestServer, token: &str, reason: &str) -> Result<()> {
+    let response = server.http.get("/v1/whoami?workspaceId=personal", Some(token)).await?;
+    ensure!((response.status.as_u16(), response.error()) == (401, "invalid_token"), "{}", response.text);
+    ensure!(response.body["details"]["reason"] == reason, "{}", response.text);
+    Ok(())
+}
+
+async fn check_alive(server: &TestServer, token: &str) -> Result<()> {
+    let response = server.http.get("/v1/whoami?workspaceId=personal", Some(token)).await?;
+    ensure!(response.status == 200, "{}", response.text);
+    Ok(())
+}
+
+/// Waits until the token is refused; how long that took.
+async fn refused_after(server: &TestServer, token: &str) -> Result<Duration> {
+    let began = Instant::now();
+    while server.http.get("/v1/whoami?workspaceId=personal", Some(token)).await?.status == 200 {
+        ensure!(began.elapsed() < Duration::from_secs(10), "it is accepted for ever");
+    }
+    Ok(began.elapsed())
+}
+
+/// An ending as another node would have written it: this node has to read it.
+async fn write_as_another_node(server: &TestServer, kind: &str, subject: &str) -> Result<()> {
+    let id = random::id::<service_api::ids::RevocationId>(server.now())?.uuid();
+    let insert = format!(
+        "insert into revocations (id, kind, subject, because, not_before, forget_at)
+         values ('{id}', '{kind}', '{subject}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')"
+    );
+    server.sql(&insert).await.map(drop)
+}
+
+fn address(text: &str) -> Result<Address> {
+    Address::parse(text).ok().context("no address")
+}
+
+/// Deleting a session must end its tokens too, wherever sessions are kept (authentik, CVE-2025-29928).
+#[test]
+fn every_way_to_end_a_credential_ends_it_br_18() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) =
+            (server.sign_in("ann@acme.test", "read").await?, server.sign_in("bob@acme.test", "read").await?);
+        let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Owner), (bob.user_id, Role::Member)]).await?;
+        let other = server.make_workspace("Other", &[(ann.user_id, Role::Owner)]).await?;
+        let token = |session: &SignedIn, workspace| {
+            let mut claims = claims(server, session.user_id, "read")?;
+            (claims.grant, claims.workspace) = (session.grant_id, workspace);
+            signed(server, &claims)
+        };
+        let (anns_acme, anns_other, bobs_acme) =
+            (token(&ann, Some(acme))?, token(&ann, Some(other))?, token(&bob, Some(acme))?);
+
+        revocation::remove_member(&server.app, bob.user_id, acme).await?;
+        check_dead(server, &bobs_acme, "workspace_removed").await?;
+        for alive in [&anns_acme, &anns_other, &ann.access_token, &bob.access_token] {
+            check_alive(server, alive).await?;
+        }
+        revocation::delete_workspace(&server.app, acme).await?;
+        check_dead(server, &anns_acme, "workspace_removed").await?;
+        check_alive(server, &anns_other).await?;
+        revocation::disable_user(&server.app, &address("ann@acme.test")?).await?;
+        for dead in [&anns_other, &ann.access_token] {
+            check_dead(server, dead, "user_disabled").await?;
+        }
+        check_alive(server, &bob.access_token).await?;
+        revocation::sign_out_user(&server.app, &address("bob@acme.test")?).await?;
+        check_dead(server, &bob.access_token, "revoked_by_admin").await?;
+        check_refused(&server.refresh(&bob.refresh_token).await?, Some("revoked_by_admin"));
+        server.advance(61);
+        let eve = server.sign_in("eve@acme.test", "read").await?;
+        check_alive(server, &eve.access_token).await?;
+        revocation::bump_epoch(&server.app).await?;
+        check_dead(server, &eve.access_token, "revoked_by_admin").await
+    })
+}
+
+/// A level that says little must not hide one that says more (Keycloak, CVE-2026-8922).
+#[test]
+fn of_two_levels_neither_hides_the_other_br_18() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        revocation::bump_epoch(&server.app).await?;
+        server.advance(61);
+        let again = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &again.access_token).await?;
+        revocation::sign_out_user(&server.app, &address("ann@acme.test")?).await?;
+        check_dead(server, &again.access_token, "revoked_by_admin").await?;
+        server.advance(61);
+        let third = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &third.access_token).await?;
+        revocation::bump_epoch(&server.app).await?;
+        for session in [&ann, &again, &third] {
+            check_dead(server, &session.access_token, "revoked_by_admin").await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_another_node_ended_is_read_br_18() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        for kind in ["grant", "user", "everybody"] {
+            let session = server.sign_in(&format!("{kind}@acme.test"), "read").await?;
+            check_alive(server, &session.access_token).await?;
+            let subject = match kind {
+                "grant" => session.grant_id.to_string(),
+                "user" => session.user_id.to_string(),
+                _ => String::new(),
+            };
+            write_as_another_node(server, kind, &subject).await?;
+            let took = refused_after(server, &session.access_token).await?;
+            assert!(took < AT_MOST, "{kind} took {took:?}");
+        }
+        Ok(())
+    })
+}
+
+/// A transaction may take its place early and commit late, behind others that a follower has read already.
+#[test]
+fn a_transaction_that_commits_twenty_seconds_late_is_not_skipped() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let late = server.sign_in("late@acme.test", "read").await?;
+        let (client, connection) =
+            tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        let id = random::id::<service_api::ids::RevocationId>(server.now())?.uuid();
+        client
+            .batch_execute(&format!(
+                "begin; insert into revocations (id, kind, subject, because, not_before, forget_at)
+                 values ('{id}', 'grant', '{}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')",
+                late.grant_id
+            ))
+            .await?;
+        let (began, mut others) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(20) {
+            // Others come and go, and do not wait for the late one.
+            let session = server.sign_in(&format!("other{others}@acme.test"), "read").await?;
+            write_as_another_node(server, "grant", &session.grant_id.to_string()).await?;
+            let took = refused_after(server, &session.access_token).await?;
+            ensure!(took < AT_MOST, "one beside the late one took {took:?}");
+            check_alive(server, &late.access_token).await?;
+            others += 1;
+        }
+        client.batch_execute("commit").await?;
+        let took = refused_after(server, &late.access_token).await?;
+        println!("{others} endings were read meanwhile; the late one was read {took:?} after its commit");
+        assert!(took < AT_MOST && others > 10);
+        Ok(())
+    })
+}
+
+/// The database answers, and only what was ended cannot be read: that alone is reason enough.
+#[test]
+fn a_node_that_cannot_read_the_revocations_accepts_nothing_after_thirty_seconds() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        check_alive(server, &ann.access_token).await?;
+        let (client, connection) =
+            tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute("begin; lock table revocations in access exclusive mode").await?;
+        let began = Instant::now();
+        let refused = loop {
+            let response = server.http.get("/v1/whoami", Some(&ann.access_token)).await?;
+            if response.status != 200 {
+                break response;
+            }
+            ensure!(began.elapsed() < Duration::from_secs(32), "still accepted after {:?}", began.elapsed());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert_eq!((refused.status.as_u16(), refused.error()), (503, "temporarily_unavailable"));
+        assert!(began.elapsed() > Duration::from_secs(25), "refused after {:?} already", began.elapsed());
+        let ready = server.ops.get("/readyz", None).await?;
+        assert!(ready.status == 503 && ready.text.contains("revocations"), "{}", ready.text);
+        client.batch_execute("rollback").await?;
+        let mended = Instant::now();
+        while server.http.get("/v1/whoami", Some(&ann.access_token)).await?.status != 200 {
+            ensure!(mended.elapsed() < Duration::from_secs(5), "it does not recover");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_read_goes_on_where_the_last_one_ended() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let db = server.app.database.connect().await?;
+        let now = server.now();
+        let first = service_server::store::revocations::list(&db, now).await?;
+        write_as_another_node(server, "grant", &ann.grant_id.to_string()).await?;
+        let since = service_server::store::revocations::list_since(&db, &first.position.snapshot).await?;
+        assert_eq!(since.revocations.len(), 1);
+        assert_eq!(
+            (&since.position.server, &since.position.backend),
+            (&first.position.server, &first.position.backend)
+        );
+        let after = service_server::store::revocations::list_since(&db, &since.position.snapshot).await?;
+        assert!(after.revocations.is_empty());
+        // A snapshot of a database that was far ahead: nothing in this one looks new to it, and so the connection counts.
+        let ahead = "900000000:900000000:";
+        assert!(service_server::store::revocations::list_since(&db, ahead).await?.revocations.is_empty());
+        let other = server.app.database.connect().await?;
+        let elsewhere = service_server::store::revocations::list(&other, now).await?;
+        assert_eq!(elsewhere.revocations.len(), 1);
+        assert_ne!(elsewhere.position.backend, first.position.backend);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_ending_that_was_not_committed_ended_nothing() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let mut transaction = RevocationTransaction::begin(&server.app, server.now()).await?;
+        let because = service_api::errors::Reason::RevokedByUser;
+        assert!(transaction.revoke_grant(ann.grant_id, because).await?);
+        transaction.revoke(Subject::User(ann.user_id), because).await?;
+        drop(transaction);
+        check_alive(server, &ann.access_token).await?;
+        crate::support::refresh::refreshed(server, &ann.refresh_token).await.map(drop)
+    })
+}
+
+#[test]
+fn endings_are_forgotten_when_nothing_they_concern_can_live() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let path = format!("/v1/sessions/{}", ann.grant_id);
+        let request = server.http.request(Method::DELETE, &path).bearer_auth(&ann.access_token);
+        assert_eq!(server.http.send(request).await?.status, 204);
+        assert_eq!(server.app.revocations.count(), 1);
+        server.advance(2 * 3_600);
+        service_server::tasks::housekeeping::clean_once(&server.app).await?;
+        assert_eq!(server.sql("select count(*) from revocations").await?.as_deref(), Some("0"));
+        let began = Instant::now();
+        while server.app.revocations.count() > 0 {
+            ensure!(began.elapsed() < Duration::from_secs(5), "it is remembered for ever");
+            tokio::task::yield_now().await;
+        }
+        let metrics = server.ops.get("/metrics", None).await?.text;
+        assert!(metrics.contains("service_revocations 0\n"), "{metrics}");
+        // Known to the grant's row for as long as that is kept.
+        check_refused(&server.refresh(&ann.refresh_token).await?, Some("revoked_by_user"));
+        let unheard: GrantId = random::id(server.now())?;
+        assert_eq!(crate::support::refresh::column(server, unheard, "1").await?, None);
+        Ok(())
+    })
+}
+
+/// A remembered token is a remembered signature and nothing more.
+#[test]
+fn a_remembered_token_is_judged_anew_for_every_endpoint_br_20() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "projects:read").await?;
+        let others = "/v1/sessions/revoke-others";
+        for _ in 0..3 {
+            assert_eq!(server.http.get("/v1/projects", Some(&ann.access_token)).await?.status, 200);
+            assert_eq!(server.http.get("/v1/sessions", Some(&ann.access_token)).await?.status, 403);
+            let request = server.http.request(Method::POST, others).bearer_auth(&ann.access_token);
+            let response = server.http.send(request).await?;
+            assert_eq!((response.status.as_u16(), response.error()), (403, "insufficient_scope"));
+        }
+        // The same claims under a signature that is one character off.
+        let last = if ann.access_token.ends_with('A') { "B" } else { "A" };
+        let changed = format!("{}{last}", &ann.access_token[..ann.access_token.len() - 1]);
+        assert_eq!(server.http.get("/v1/projects", Some(&changed)).await?.status, 401);
+        Ok(())
+    })
+}
+
+/// Nodes of two versions run side by side during an upgrade. The older one cannot read what the newer one revokes, but
+/// it can read what the newer one changed in the tables.
+#[test]
+fn a_revocation_of_an_unknown_kind_makes_tokens_be_looked_up_rv_33() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let (ann, bob) =
+            (server.sign_in("ann@acme.test", "read write").await?, server.sign_in("bob@acme.test", "read").await?);
+        let request = server.http.request(Method::POST, "/v1/cli/tokens").bearer_auth(&ann.access_token);
+        let made = server.http.send(request.json(&serde_json::json!({ "name": "CI" }))).await?;
+        let cli_token = made.field("access_token").to_owned();
+        for token in [&ann.access_token, &bob.access_token, &cli_token] {
+            check_alive(server, token).await?;
+        }
+        // As the newer version's migration and nodes would.
+        server.sql("alter table revocations drop constraint revocations_kind_check").await?;
+        let revoke = |table: &str| {
+            format!(
+                "update {table} set revoked_at = created_at, revoked_because = 'leaked' where user_id = '{}'",
+                ann.user_id.uuid()
+            )
+        };
+        server.sql(&revoke("grants")).await?;
+        server.sql(&revoke("cli_tokens")).await?;
+        check_alive(server, &ann.access_token).await?;
+        write_as_another_node(server, "device", "device_of_ann").await?;
+        for token in [&ann.access_token, &cli_token] {
+            let took = refused_after(server, token).await?;
+            assert!(took < AT_MOST, "{took:?}");
+            check_dead(server, token, "leaked").await?;
+        }
+        // No other user notices: neither by a refusal, nor by 503 when the row has been there for a while.
+        check_alive(server, &bob.access_token).await?;
+        // A subject that cannot be read is as good as a kind that is not known.
+        write_as_another_node(server, "grant", "not an id").await?;
+        let bobs_end = server.sign_in("eve@acme.test", "read").await?;
+        write_as_another_node(server, "grant", &bobs_end.grant_id.to_string()).await?;
+        assert!(refused_after(server, &bobs_end.access_token).await? < AT_MOST, "the feed stands still");
+        check_alive(server, &bob.access_token).await?;
+        assert_eq!(server.ops.get("/readyz", None).await?.status, 200);
+        Ok(())
+    })
+}

@@ -1,0 +1,19 @@
+//! The commands of `serviced admin`.
+
+use anyhow::{Result, ensure};
+use service_testkit::{process::command, server::TestServer};
+use std::path::Path;
+
+/// Runs a command; what it printed, and whether it succeeded.
+pub(crate) fn admin(server: &TestServer, arguments: &[&str]) -> Result<(bool, String)> {
+    let mut command = command(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, "admin");
+    let output = command.args(arguments).output()?;
+    let printed = [output.stdout, output.stderr].concat();
+    Ok((output.status.success(), String::from_utf8(printed)?))
+}
+
+pub(crate) fn run(server: &TestServer, arguments: &[&str]) -> Result<String> {
+    let (success, printed) = admin(server, arguments)?;
+    ensure!(success, "{arguments:?}: {printed}");
+    Ok(printed)
+}

@@ -1,0 +1,15 @@
+//! `cargo xtask nightly`: the checks that take too long for every change, at full size.
+
+use anyhow::Result;
+
+use crate::steps::Steps;
+
+pub(crate) fn run() -> Result<()> {
+    let mut steps = Steps::default();
+    steps.run("Nodes killed between commit and response", "cargo xtask faults --long")?;
+    steps.run("Commands killed while they refresh", "cargo xtask cli-kills")?;
+    steps.run("The description against the service", "cargo xtask schemathesis")?;
+    steps.run("Benchmark", "cargo xtask bench")?;
+    steps.summarize();
+    Ok(())
+}
