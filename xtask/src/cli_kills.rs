@@ -14,7 +14,7 @@ pub(crate) struct CliKillsOptions {
 
 pub(crate) fn run(options: &CliKillsOptions) -> Result<()> {
     let status = Command::new("cargo")
-        .args(["test", "--package", "service-cli", "--test", "it", "a_renewal_that_is_killed_costs_nothing"])
+        .args(["test", "--package", "service-cli", "--test", "it", "a_renewal_that_is_killed_costs_nothing_ci_03"])
         .args(["--", "--show-output"])
         .env("SERVICE_CLI_KILLS", options.count.to_string())
         .current_dir(root())

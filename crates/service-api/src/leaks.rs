@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::token::{
-    AuthorizationCode, Cli, Client, Device, McpRefresh, PresentedToken, Refresh, Session, Token, TokenKind,
+    AuthorizationCode, BrowserSession, Cli, Client, Device, McpRefresh, PresentedToken, Refresh, Token, TokenKind,
     written_length,
 };
 
@@ -65,10 +65,10 @@ fn recognise_at(text: &str, at: usize) -> Option<Recognised> {
     let found = begins::<Refresh>(rest)
         .map(|found| ("refresh token", found))
         .or_else(|| Some(("MCP refresh token", begins::<McpRefresh>(rest)?)))
-        .or_else(|| Some(("token for automation", begins::<Cli>(rest)?)))
+        .or_else(|| Some(("CLI token", begins::<Cli>(rest)?)))
         .or_else(|| Some(("client secret", begins::<Client>(rest)?)))
         .or_else(|| Some(("authorization code", begins::<AuthorizationCode>(rest)?)))
-        .or_else(|| Some(("browser session", begins::<Session>(rest)?)))
+        .or_else(|| Some(("browser session", begins::<BrowserSession>(rest)?)))
         .or_else(|| Some(("device secret", begins::<Device>(rest)?)));
     found.map(|(kind, (length, hint))| Recognised { kind, at, length, hint })
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                ("token for automation", at(cli.expose())),
+                ("CLI token", at(cli.expose())),
                 ("refresh token", at(refresh.expose())),
                 ("MCP refresh token", at(mcp.expose())),
                 ("client secret", at(secret.expose())),

@@ -31,7 +31,7 @@ pub struct Session {
     /// When it expires, even if it stays in use.
     #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
-    /// Whether the request was made with a token of this session.
+    /// Whether the request has a token of this session.
     pub current: bool,
     /// The session that made it: for MCP tokens the session that created them, for an app the browser in which its user
     /// consented. Absent: its user signed in with it.

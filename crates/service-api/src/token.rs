@@ -90,9 +90,9 @@ impl TokenKind for AuthorizationCode {
 }
 
 /// The session cookie of a browser: 256 random bits.
-pub enum Session {}
+pub enum BrowserSession {}
 
-impl TokenKind for Session {
+impl TokenKind for BrowserSession {
     const PREFIX: &'static str = "svc_ses_";
     const BODY: usize = 32;
 }

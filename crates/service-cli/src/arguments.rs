@@ -254,7 +254,7 @@ pub(crate) enum InvitationCommand {
         #[arg(value_name = "INVITATION-ID")]
         id: String,
     },
-    /// Block the workspace of an invitation (it is not notified)
+    /// Block the workspace of an invitation (the workspace is not notified)
     Block {
         /// ID of the invitation
         #[arg(value_name = "INVITATION-ID")]
@@ -275,9 +275,9 @@ pub(crate) enum ProjectCommand {
     /// List projects
     #[command(visible_alias = "ls")]
     List,
-    /// List deleted projects (workspaces: owners only)
+    /// List deleted projects (in a workspace: owners only)
     Deleted,
-    /// Restore projects deleted within 30 days (workspaces: owners only)
+    /// Restore projects deleted in the last 30 days (in a workspace: owners only)
     Restore {
         /// Projects to restore
         #[arg(required = true, value_name = "PROJECT-ID")]
@@ -295,9 +295,9 @@ pub(crate) enum PackCommand {
         #[arg(long = "type", default_value = "context", value_name = "TYPE")]
         pack_type: String,
     },
-    /// List deleted packs (workspaces: owners only)
+    /// List deleted packs (in a workspace: owners only)
     Deleted,
-    /// Restore packs deleted within 30 days (workspaces: owners only)
+    /// Restore packs deleted in the last 30 days (in a workspace: owners only)
     Restore {
         /// Packs to restore
         #[arg(required = true, value_name = "PACK-ID")]
@@ -351,9 +351,9 @@ pub(crate) enum AppCommand {
     /// List apps connected to your account
     #[command(visible_alias = "ls")]
     List,
-    /// Remove the access of apps
+    /// Remove apps' access to your account
     Remove {
-        /// Apps to remove, by the ID in the list
+        /// IDs from `service app list`
         #[arg(required = true, value_name = "CONSENT-ID")]
         ids: Vec<String>,
     },

@@ -102,6 +102,6 @@ pub(crate) fn session_failed(error: SessionError) -> Failure {
     if let SessionError::Store(error) = error {
         return store_failed(error);
     }
-    let text = "Another service command has been refreshing the session for 30 seconds. Try again.";
+    let text = "Another `service` command has been refreshing the session for 30 seconds. Try again.";
     Failure::new(FailureCode::RefreshBusy, text)
 }

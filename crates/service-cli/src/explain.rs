@@ -44,12 +44,18 @@ pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
         Some(Reason::Idle) => " (unused for too long)",
         Some(Reason::Expired) => " (expired)",
         Some(Reason::RevokedByUser) => " (signed out elsewhere)",
+        Some(Reason::RevokedByAdmin) => " (revoked by an operator)",
+        Some(Reason::Leaked) => " (one of its tokens was reported leaked)",
         Some(Reason::UserDisabled) => " (your account is disabled)",
         Some(Reason::Superseded | Reason::Replayed) => " (its refresh token was used twice)",
         _ => "",
     };
+    let next = match reason {
+        Some(Reason::UserDisabled) => "Contact the operator of the service",
+        _ => "service login",
+    };
     let failure = Failure::new(FailureCode::SessionEnded, format!("Your session has ended{why}."))
-        .hint("service login")
+        .hint(next)
         .with("reason", reason.map(Reason::as_str));
     match reason {
         Some(Reason::Superseded | Reason::Replayed) => failure.hint("Then review your sessions: service session list"),

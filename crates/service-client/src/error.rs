@@ -11,13 +11,13 @@ pub enum Error {
     #[error("{} (request {})", .0.body.error_description, .0.body.request_id)]
     Refused(Box<Refusal>),
     /// The response, with this status, is not one of the service, or not one that this client understands.
-    #[error("the answer (status {0}) is not one of the service; check the address")]
+    #[error("unexpected response (status {0}); check the base URL")]
     Unexpected(u16),
     /// The base URL is neither `https` nor on the loopback interface. Nothing was sent.
-    #[error("the address is not private: use https, or http on this machine only")]
+    #[error("the base URL must use https, or http on this machine")]
     PlainText,
     /// There was no response.
-    #[error("the service cannot be reached: {0}")]
+    #[error("cannot reach the service: {0}")]
     Unreachable(Trouble),
 }
 
@@ -44,15 +44,15 @@ impl Refusal {
 /// Why there was no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    #[error("name not found")]
+    #[error("host not found")]
     NameNotFound,
-    #[error("nothing listens there")]
+    #[error("connection refused")]
     NotListening,
-    #[error("its certificate is not trusted here")]
+    #[error("its TLS certificate is not trusted")]
     Tls,
-    #[error("it did not answer in time")]
+    #[error("no response in time")]
     TimedOut,
-    #[error("the connection broke")]
+    #[error("connection lost")]
     Broken,
 }
 

@@ -9,13 +9,14 @@
 //!
 //! ```no_run
 //! use service_api::{oauth::SERVICE_CLI, token::OtpCode};
-//! use service_client::{Client, Error};
+//! use service_client::{Client, EnteredCode, Error};
 //!
 //! async fn list_workspaces(email: &str, read_code: impl AsyncFnOnce() -> String) -> Result<Vec<String>, Error> {
 //!     let client = Client::new("https://service.example")?;
 //!     let requested = client.request_otp(email, SERVICE_CLI, None).await?;
 //!     let code = OtpCode::new(read_code().await);
-//!     let tokens = client.exchange_otp(SERVICE_CLI, (requested.otp_id, code), "read", None).await?;
+//!     let entered = EnteredCode { otp_id: requested.otp_id, code };
+//!     let tokens = client.exchange_otp(SERVICE_CLI, entered, "read", None).await?;
 //!     let workspaces = client.list_workspaces(&tokens.access_token, None).await?;
 //!     Ok(workspaces.data.into_iter().map(|workspace| workspace.name).collect())
 //! }
@@ -39,8 +40,9 @@ pub mod private_file;
 mod session;
 
 pub use self::{
+    calls::{contents::ContentAddress, oauth::EnteredCode},
     client::{Client, Exchange, Raw},
     error::{Error, Refusal, Trouble},
-    lock::{Busy, Lock},
+    lock::{Lock, LockError},
     session::{Access, Session, SessionError, StoreError, TokenStore, lock_all},
 };

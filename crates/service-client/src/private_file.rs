@@ -36,12 +36,12 @@ pub fn read(path: &Path) -> Result<Option<Contents>, StoreError> {
 /// # Errors
 /// [`StoreError`] if the file cannot be written.
 pub fn write(path: &Path, text: &str) -> Result<(), StoreError> {
-    let folder = path.parent().ok_or_else(|| StoreError::new(path, "is not in a folder"))?;
+    let folder = path.parent().ok_or_else(|| StoreError::new(path, "has no parent directory."))?;
     make_folder(folder)?;
     // The file that is replaced is looked at as if it were read: a link is somebody's doing, and not replaced in silence.
     if let Ok(metadata) = fs::symlink_metadata(path) {
         if metadata.is_symlink() {
-            return Err(StoreError::new(path, "is a symbolic link; put a file there"));
+            return Err(StoreError::new(path, "is a symbolic link. Replace it with a file."));
         }
         platform::check_owner(path, &metadata)?;
     }
@@ -88,8 +88,10 @@ pub(crate) fn open_lock(path: &Path) -> Result<File, StoreError> {
 /// [`StoreError`] if the folder cannot be created, or another user could change it.
 pub fn make_folder(path: &Path) -> Result<(), StoreError> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => Err(StoreError::new(path, "is a symbolic link; put a folder there")),
-        Ok(metadata) if !metadata.is_dir() => Err(StoreError::new(path, "is not a folder")),
+        Ok(metadata) if metadata.is_symlink() => {
+            Err(StoreError::new(path, "is a symbolic link. Replace it with a directory."))
+        }
+        Ok(metadata) if !metadata.is_dir() => Err(StoreError::new(path, "is not a directory.")),
         Ok(metadata) => {
             platform::check_owner(path, &metadata)?;
             platform::check_folder(path, &metadata)
@@ -104,7 +106,11 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 fn refused(path: &Path, error: &io::Error) -> StoreError {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    if is_link { StoreError::new(path, "is a symbolic link; put a file there") } else { StoreError::io(path, error) }
+    if is_link {
+        StoreError::new(path, "is a symbolic link. Replace it with a file.")
+    } else {
+        StoreError::io(path, error)
+    }
 }
 
 #[cfg(unix)]
@@ -128,7 +134,7 @@ mod platform {
     pub(super) fn check(path: &Path, file: &File) -> Result<Option<u32>, StoreError> {
         let metadata = file.metadata().map_err(|error| StoreError::io(path, &error))?;
         if !metadata.is_file() {
-            return Err(StoreError::new(path, "is not a file"));
+            return Err(StoreError::new(path, "is not a file."));
         }
         check_owner(path, &metadata)?;
         let mode = metadata.permissions().mode() & 0o777;
@@ -143,7 +149,7 @@ mod platform {
         if metadata.uid() == rustix::process::geteuid().as_raw() {
             return Ok(());
         }
-        Err(StoreError::new(path, "belongs to another user"))
+        Err(StoreError::new(path, "belongs to another user. Change its owner, or delete it."))
     }
 
     /// Leaves an existing folder as it is, and rejects one that other users can change.
@@ -152,7 +158,7 @@ mod platform {
         if mode & 0o022 == 0 || mode & 0o1000 != 0 {
             return Ok(());
         }
-        Err(StoreError::new(path, "can be changed by other users; take that right from them with chmod go-w"))
+        Err(StoreError::new(path, "is writable by other users. Run chmod go-w on it."))
     }
 
     pub(super) fn create_folder(path: &Path) -> io::Result<()> {

@@ -22,7 +22,7 @@ use service_api::{
 };
 use tokio::sync::Mutex;
 
-use crate::{Busy, Client, Error, Lock};
+use crate::{Client, Error, Lock, LockError};
 
 /// An access token is refreshed this long before it expires, so that it does not expire on the way.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ pub enum SessionError {
     #[error("the session has ended")]
     Ended(Option<Reason>),
     /// Another process held the lock for 30 seconds.
-    #[error("another process has been renewing the sign-in for too long")]
+    #[error("another process has been refreshing the session for 30 seconds")]
     Busy,
     /// The store cannot be used.
     #[error(transparent)]
@@ -82,6 +82,15 @@ pub enum SessionError {
     /// The call itself, or refreshing, failed.
     #[error(transparent)]
     Call(#[from] Error),
+}
+
+impl From<LockError> for SessionError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Busy => Self::Busy,
+            LockError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// A store cannot be used. The message says why, and never contains a token.
@@ -101,7 +110,7 @@ impl StoreError {
     /// The file at `path` cannot be used, because of an I/O error.
     #[must_use]
     pub fn io(path: &Path, error: &io::Error) -> Self {
-        Self::new(path, &format!("cannot be used ({error})"))
+        Self::new(path, &format!("can't be used ({error})."))
     }
 
     /// A store that is not a file cannot be used.
@@ -174,7 +183,7 @@ impl<S: TokenStore> Session<S> {
 pub async fn lock_all(paths: Vec<PathBuf>) -> Result<Vec<Lock>, SessionError> {
     let mut held = Vec::new();
     for path in paths {
-        held.push(Lock::take(&path, LOCK_TIMEOUT).await?.map_err(|Busy| SessionError::Busy)?);
+        held.push(Lock::take(&path, LOCK_TIMEOUT).await?);
     }
     Ok(held)
 }

@@ -49,7 +49,7 @@ impl Checked {
         for field in kind.fields() {
             let wrong = |message: &str| InvalidContent::Field { field: field.name.into(), message: message.into() };
             match sent.get(field.name) {
-                Some(Value::Null) if field.required => return Err(wrong("cannot be empty")),
+                Some(Value::Null) if field.required => return Err(wrong("can't be null")),
                 None | Some(Value::Null) => {}
                 Some(value) => {
                     // Its length first: looking for credentials takes longer.
@@ -102,14 +102,14 @@ pub fn check_shared_name(fields: &Map<String, Value>) -> Result<(), InvalidConte
 pub fn check_search(request: &SearchPacks) -> Result<u16, InvalidContent> {
     let wrong = |field: &str, message: String| Err(InvalidContent::Field { field: field.into(), message });
     if !PACK_TYPES.contains(&request.pack_type.as_str()) {
-        return wrong("type", format!("is not one of {}", PACK_TYPES.join(", ")));
+        return wrong("type", format!("must be one of {}", PACK_TYPES.join(", ")));
     }
     let length = request.query.trim().chars().count();
     if length == 0 || length > MAX_QUERY || request.query.contains('\0') {
-        return wrong("query", format!("is not a text of 1 to {MAX_QUERY} characters"));
+        return wrong("query", format!("must be text of 1 to {MAX_QUERY} characters"));
     }
     let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
-    if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { wrong("limit", format!("is not 1 to {MAX_LIMIT}")) }
+    if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { wrong("limit", format!("must be 1 to {MAX_LIMIT}")) }
 }
 
 fn check(form: Form, value: &Value) -> Result<(), String> {
@@ -127,11 +127,13 @@ fn check(form: Form, value: &Value) -> Result<(), String> {
         _ => false,
     };
     let expected = match form {
-        Form::Name => format!("is not a text of 1 to {MAX_NAME} characters on one line"),
-        Form::Text => format!("is not a text of up to {MAX_TEXT} characters"),
-        Form::PackType => format!("is not one of {}", PACK_TYPES.join(", ")),
-        Form::Object => "is not an object, or has a NUL or a number of more than 20 digits in it".to_owned(),
-        Form::Date => "is not a date such as 2027-01-15".to_owned(),
+        Form::Name => format!("must be text of 1 to {MAX_NAME} characters on one line"),
+        Form::Text => format!("must be text of up to {MAX_TEXT} characters"),
+        Form::PackType => format!("must be one of {}", PACK_TYPES.join(", ")),
+        Form::Object => {
+            "must be an object without NUL characters, and its numbers 0 or between 1e-9 and 1e21".to_owned()
+        }
+        Form::Date => "must be a date such as 2027-01-15".to_owned(),
     };
     if good { Ok(()) } else { Err(expected) }
 }

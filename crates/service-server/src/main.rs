@@ -41,15 +41,15 @@ enum Command {
     Migrate,
     /// Show every setting and its source, and report problems
     CheckConfig,
-    /// Keys that sign access tokens
+    /// List, rotate and retire the keys that sign access tokens
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Find our tokens in files, by prefix and checksum; `-` is standard input
+    /// Find tokens of this service in files, by prefix and checksum (- for stdin)
     ScanSecrets {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Users, members, workspaces, clients, audit log and restores
+    /// Administer users, workspaces, clients, the audit log and restores
     #[command(subcommand)]
     Admin(cli::admin::AdminCommand),
 }
@@ -58,11 +58,11 @@ enum Command {
 enum KeysCommand {
     /// List all keys, newest first
     List,
-    /// Create a key; it signs after the configured publication time
+    /// Create a key, which signs after `keys.publish_lead_seconds`
     Rotate,
     /// Reject everything that a key signed, from now on
     Retire {
-        /// The key's id, as `keys list` shows it
+        /// Key ID, as shown by `keys list`
         kid: String,
     },
 }
@@ -87,7 +87,7 @@ async fn execute(arguments: &Arguments, sources: &Sources) -> anyhow::Result<()>
         let found = cli::scan_secrets::run(files)?;
         anyhow::ensure!(
             found == 0,
-            "found {found} of our tokens; revoke each of them, or report it at /v1/token-leaks"
+            "found {found} tokens of this service: revoke each of them, or report them at /v1/token-leaks"
         );
         return Ok(());
     }
@@ -100,10 +100,10 @@ async fn execute(arguments: &Arguments, sources: &Sources) -> anyhow::Result<()>
         }
     }
     let config =
-        Config::read(sources).map_err(|problems| anyhow::anyhow!("the configuration cannot be used:\n{problems}"))?;
+        Config::read(sources).map_err(|problems| anyhow::anyhow!("the configuration is invalid:\n{problems}"))?;
     match command {
         Command::ScanSecrets { .. } => {}
-        Command::CheckConfig => output::say("The configuration is complete."),
+        Command::CheckConfig => output::say("The configuration is valid."),
         Command::Run => run(config, sources.warnings()).await?,
         Command::Migrate => {
             let applied = migrations::migrate(&config.database).await?;
@@ -157,9 +157,9 @@ async fn keys(command: &KeysCommand, app: &App) -> anyhow::Result<()> {
             output::say(&format!("Created {kid}. It signs in {} seconds.", app.config.keys.publish_lead.as_secs()));
         }
         KeysCommand::Retire { kid } => match rotate_signing_keys::retire(app, kid).await {
-            Ok(()) => output::say(&format!("Retired {kid}. Nodes refuse what it signed within a second.")),
+            Ok(()) => output::say(&format!("Retired {kid}. Nodes reject tokens that it signed within a second.")),
             Err(RetireKeyError::Unknown) => {
-                anyhow::bail!("there is no key {kid} that is not retired yet; see `serviced keys list`")
+                anyhow::bail!("key {kid} not found, or already retired; see `serviced keys list`")
             }
             Err(RetireKeyError::StillNeeded) => {
                 let lead = environment_name("keys.publish_lead_seconds");

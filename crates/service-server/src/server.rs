@@ -54,7 +54,7 @@ impl Server {
         app.reload_signing_keys().await.context("cannot read the signing keys")?;
         anyhow::ensure!(
             app.signing_keys.can_sign(),
-            "no signing key opens: secrets.root_keys lacks the key that sealed them"
+            "no signing key can be opened: secrets.root_keys lacks the root key that sealed them"
         );
         sealing::check_numbering(&app).await.context("cannot check the audit log")?;
         if let Err(error) = partitions::keep(&app).await {

@@ -60,6 +60,14 @@ struct Round {
     engine_ticks_per_operation: f64,
 }
 
+/// A program to measure.
+struct Candidate<'a> {
+    name: &'a str,
+    program: &'a Path,
+    /// The source of the settings that the program knows; it refuses others. `None`: it knows all of them.
+    known: Option<&'a str>,
+}
+
 const OPERATIONS: [&str; 8] = [
     "whoami",
     "cli_token_hit",
@@ -78,8 +86,10 @@ pub(super) async fn compare(options: &BenchOptions, revision: &str) -> Result<()
     let mailbox = Mailbox::start().await?;
     say_error("Signing users in on both sides …");
     let known = git(&["show", &format!("{revision}:{SETTINGS_SOURCE}")])?;
-    let before = Side::start(&cluster, &mailbox, ("before", &theirs, Some(&known)), options).await?;
-    let now = Side::start(&cluster, &mailbox, ("now", &ours, None), options).await?;
+    let before =
+        Side::start(&cluster, &mailbox, Candidate { name: "before", program: &theirs, known: Some(&known) }, options)
+            .await?;
+    let now = Side::start(&cluster, &mailbox, Candidate { name: "now", program: &ours, known: None }, options).await?;
     mailbox.stall(true);
     say_error(&format!("Load of the machine before: {}", machine_load()));
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
@@ -153,14 +163,14 @@ fn git(arguments: &[&str]) -> Result<String> {
 }
 
 impl Side {
-    /// Migrates a database, starts a server on it and signs in one user for each connection. `known` is the source of
-    /// the settings that the program supports; it refuses others.
+    /// Migrates a database, starts a server on it and signs in one user for each connection.
     async fn start(
         cluster: &Cluster,
         mailbox: &Mailbox,
-        (name, program, known): (&str, &Path, Option<&str>),
+        candidate: Candidate<'_>,
         options: &BenchOptions,
     ) -> Result<Self> {
+        let Candidate { name, program, known } = candidate;
         let url = cluster.create_database(name, None).await?;
         let mut wanted = Settings::complete(&url, mailbox)?;
         wanted.set("http.trusted_proxies", "127.0.0.1/32");

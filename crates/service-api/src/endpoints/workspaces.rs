@@ -89,7 +89,7 @@ operations! {
     DECLINE_INVITATION(Workspaces, "declineInvitation"): () => () =
         post("/v1/invitations/{invitationId}/decline", SignedIn(WRITE)).returns_nothing(204).fails(&[NotFound]);
 
-    /// Block the workspace of an invitation (it is not notified)
+    /// Block the workspace of an invitation (the workspace is not notified)
     BLOCK_INVITATION(Workspaces, "blockInvitation"): () => BlockedWorkspace =
         post("/v1/invitations/{invitationId}/block", SignedIn(WRITE)).returns(200).fails(&[NotFound, Conflict]);
 

@@ -35,7 +35,7 @@ pub fn document(base_url: &str) -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let example = examples.get(operation.id).cloned().unwrap_or_default();
-        let described = describe(operation, &example, (&mut request_schemas, &mut response_schemas), &error);
+        let described = describe(operation, &example, &mut request_schemas, &mut response_schemas, &error);
         let path = paths.entry(operation.endpoint.path).or_insert_with(|| json!({}));
         path[operation.endpoint.method.as_str().to_lowercase()] = described;
     }
@@ -76,7 +76,8 @@ pub fn document(base_url: &str) -> Value {
 fn describe(
     operation: &OperationRow,
     example: &Value,
-    (request_schemas, response_schemas): (&mut Schemas, &mut Schemas),
+    request_schemas: &mut Schemas,
+    response_schemas: &mut Schemas,
     error: &Value,
 ) -> Value {
     let endpoint = operation.endpoint;
@@ -142,6 +143,7 @@ fn kind_of(name: &str) -> &'static str {
         "userId" => "user",
         "invitationId" => "inv",
         "sessionId" => "grant",
+        "consentId" => "consent",
         _ => content.map_or("clit", Kind::prefix),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn needs(access: Access) -> String {
     match access {
         Access::Public | Access::Browser => "No token.".to_owned(),
         Access::Client => "Client authentication.".to_owned(),
-        Access::AnyToken => "Any valid token, without a scope.".to_owned(),
+        Access::AnyToken => "Any valid token, whatever its scopes.".to_owned(),
         Access::Bearer(scope) => format!("Scope: {}.", scopes(scope)),
         Access::Owner(scope) => format!("Scope: {}. In a workspace, owners only.", scopes(scope)),
         Access::SignedIn(scope) => format!("Scope: {}. Requires a user session.", scopes(scope)),
@@ -30,7 +30,7 @@ pub(super) fn needs(access: Access) -> String {
             "Scope: {}. Requires a user session, and for the role `owner` a sign-in within the last 15 minutes.",
             scopes(scope)
         ),
-        Access::McpPair => "The access token of the same pair, even expired, or one of its user.".to_owned(),
+        Access::McpPair => "The access token of the same pair, even if expired, or another one of its user.".to_owned(),
     }
 }
 

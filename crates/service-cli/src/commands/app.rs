@@ -41,8 +41,8 @@ async fn remove(context: &Context, ids: &[String]) -> Result<(), Failure> {
     let parse = |id: &String| id.parse::<ConsentId>().map_err(|_| app_not_found(id));
     let ids = ids.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let connection = Connection::open(context)?;
-    let what = if ids.len() == 1 { ids[0].to_string() } else { format!("{} apps", ids.len()) };
-    let question = format!("Remove the access of {what}?");
+    let what = if ids.len() == 1 { format!("app {}", ids[0]) } else { format!("{} apps", ids.len()) };
+    let question = format!("Remove access for {what}?");
     if !prompt::confirm_action(context.terminal(), context.global.yes, "remove an app", &question).await? {
         return Err(Failure::new(FailureCode::ConfirmationRequired, "Nothing was removed."));
     }
@@ -51,7 +51,7 @@ async fn remove(context: &Context, ids: &[String]) -> Result<(), Failure> {
         removed.map_err(|failure| {
             if failure.code == FailureCode::NotFound { app_not_found(&id.to_string()) } else { failure }
         })?;
-        context.output.success(&format!("Removed the access of {id}."));
+        context.output.success(&format!("Removed access for app {id}."));
     }
     let removed: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
     context.output.result(&json!({ "removed": removed }), "")

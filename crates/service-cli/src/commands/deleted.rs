@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use service_api::contents::Kind;
+use service_client::ContentAddress;
 
 use crate::{
     connection::Connection,
@@ -43,7 +44,8 @@ pub(super) async fn restore(context: &Context, kind: Kind, ids: &[String]) -> Re
     let mut restored = Vec::new();
     for id in ids {
         let call = connection.call(context, async |client, token| {
-            client.restore_content(token, kind, connection.workspace_id(), id).await
+            let content = ContentAddress { kind, workspace: connection.workspace_id(), id };
+            client.restore_content(token, content).await
         });
         let content = call.await.map_err(|failure| {
             if failure.code == FailureCode::NotFound { deleted_not_found(kind, id) } else { failure }

@@ -142,7 +142,7 @@ async fn check_service(context: &Context) -> Check {
         Err(failure) => Err(failure.message),
         Ok((origin, metadata)) => match metadata["issuer"].as_str().unwrap_or_default() {
             issuer if issuer == origin.as_str() => Ok(format!("{origin} is reachable")),
-            issuer => Err(format!("{origin} identifies itself as {issuer}")),
+            issuer => Err(format!("{origin} identifies itself as {issuer}. Check SERVICE_API_URL")),
         },
     };
     Check::required("service", result)

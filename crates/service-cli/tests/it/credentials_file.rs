@@ -15,7 +15,7 @@ fn mode(path: &std::path::Path) -> Result<u32> {
 }
 
 #[test]
-fn only_the_owner_can_read_the_files_and_each_refresh_token_has_its_own() -> Result<()> {
+fn only_the_owner_can_read_the_files_and_each_refresh_token_has_its_own_ci_03() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         machine.expire_access_token()?;
@@ -66,7 +66,7 @@ fn a_symbolic_link_is_refused_as_file_and_as_directory() -> Result<()> {
         let elsewhere = machine.home.path().join("elsewhere.json");
         fs::rename(machine.credentials_path(), &elsewhere)?;
         symlink(&elsewhere, machine.credentials_path())?;
-        let refused = "E| error: <config>/credentials.json is a symbolic link; put a file there\nexit 1";
+        let refused = "E| error: <config>/credentials.json is a symbolic link. Replace it with a file.\nexit 1";
         assert_eq!(machine.show(&["whoami"]).await?, refused);
         assert_eq!(machine.show(&["logout"]).await?, refused);
         fs::remove_file(machine.credentials_path())?;
@@ -77,7 +77,7 @@ fn a_symbolic_link_is_refused_as_file_and_as_directory() -> Result<()> {
         symlink(&directory, machine.config_dir())?;
         expire_access_token_in(machine, &directory)?;
         let shown = machine.show(&["project", "list"]).await?;
-        assert_eq!(shown, "E| error: <config> is a symbolic link; put a folder there\nexit 1");
+        assert_eq!(shown, "E| error: <config> is a symbolic link. Replace it with a directory.\nexit 1");
         Ok(())
     })
 }
@@ -97,7 +97,8 @@ fn a_file_owned_by_another_user_is_refused() -> Result<()> {
         if std::os::unix::fs::chown(machine.credentials_path(), Some(65_534), None).is_err() {
             return Ok(());
         }
-        let refused = "E| error: <config>/credentials.json belongs to another user\nexit 1";
+        let refused =
+            "E| error: <config>/credentials.json belongs to another user. Change its owner, or delete it.\nexit 1";
         assert_eq!(machine.show(&["whoami"]).await?, refused);
         Ok(())
     })
@@ -134,7 +135,7 @@ fn an_existing_directory_keeps_its_mode_and_one_that_others_can_write_is_refused
         fs::set_permissions(machine.config_dir(), Permissions::from_mode(0o777))?;
         machine.expire_access_token()?;
         let shown = machine.show(&["project", "list"]).await?;
-        ensure!(shown.starts_with("E| error: <config> can be changed by other users;"), "{shown}");
+        ensure!(shown.starts_with("E| error: <config> is writable by other users."), "{shown}");
         assert_eq!(mode(&machine.config_dir())?, 0o777);
         Ok(())
     })

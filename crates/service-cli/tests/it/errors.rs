@@ -87,7 +87,7 @@ fn a_lock_that_is_never_released_is_an_error() -> Result<()> {
         let shown = machine.show(&["project", "list"]).await?;
         assert_eq!(
             shown,
-            "E| error: Another service command has been refreshing the session for 30 seconds. Try again.\nexit 7"
+            "E| error: Another `service` command has been refreshing the session for 30 seconds. Try again.\nexit 7"
         );
         Ok(())
     })
@@ -97,7 +97,7 @@ fn a_lock_that_is_never_released_is_an_error() -> Result<()> {
 fn an_unfinished_sign_in_times_out() -> Result<()> {
     run(async |_, machine| {
         let mut pty = Pty::start(machine, "login --method browser --no-browser --store file --timeout 1", &[])?;
-        pty.expect("1. Open this URL on any computer:").await?;
+        pty.expect("1. Open this URL on any computer and sign in:").await?;
         pty.expect("Sign-in timed out after 1 second. Nothing was saved.").await?;
         let (_, exit) = pty.end().await?;
         ensure!(exit == Some(4) && !machine.credentials_path().exists(), "{exit:?}");

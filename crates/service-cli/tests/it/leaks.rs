@@ -52,7 +52,7 @@ fn only_token_create_prints_a_secret() -> Result<()> {
 }
 
 #[test]
-fn a_token_is_in_no_process_list() -> Result<()> {
+fn a_token_is_in_no_process_list_ci_04() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         machine.expire_access_token()?;

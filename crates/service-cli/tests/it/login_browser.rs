@@ -57,7 +57,7 @@ fn a_browser_returns_and_sees_the_result_after_the_exchange() -> Result<()> {
 }
 
 #[test]
-fn foreign_requests_are_refused_and_do_not_end_the_wait() -> Result<()> {
+fn foreign_requests_are_refused_and_do_not_end_the_wait_ci_02() -> Result<()> {
     run(async |server, machine| {
         let (pty, url) = start_login(machine, "", "true").await?;
         let back = consent(server, &url).await?;
@@ -96,7 +96,7 @@ fn foreign_requests_are_refused_and_do_not_end_the_wait() -> Result<()> {
 fn a_pasted_url_signs_in_and_the_user_is_warned_rv_04() -> Result<()> {
     run(async |server, machine| {
         let (mut pty, url) = start_login(machine, "--method browser --no-browser", "true").await?;
-        pty.expect("2. When the page fails to load (http://127.0.0.1:").await?;
+        pty.expect("2. The last page fails to load (http://127.0.0.1:").await?;
         pty.expect("Never paste the URL your browser ends on anywhere else").await?;
         pty.expect("Paste the URL here: ").await?;
         pty.line("http://127.0.0.1:1/callback?code=svc_ac_x&state=of-another").await?;
@@ -131,7 +131,7 @@ fn cancelling_in_the_browser_saves_nothing() -> Result<()> {
 }
 
 #[test]
-fn the_browser_gets_the_url_and_not_the_token() -> Result<()> {
+fn the_browser_gets_the_url_and_not_the_token_ci_01() -> Result<()> {
     run(async |server, machine| {
         let script = machine.home.path().join("browser.sh");
         std::fs::write(&script, "#!/bin/sh\nenv > seen.txt\necho \"$1\" >> seen.txt\nmv seen.txt saw.txt\n")?;

@@ -31,7 +31,7 @@ async fn assert_forty_processes_refresh_once(server: &TestServer, machine: &Mach
 }
 
 #[test]
-fn forty_processes_with_an_expired_token_refresh_it_once() -> Result<()> {
+fn forty_processes_with_an_expired_token_refresh_it_once_ci_05() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         machine.expire_access_token()?;
@@ -51,7 +51,7 @@ fn forty_processes_refresh_once_when_the_server_rejects_their_token() -> Result<
 
 /// Kills a refreshing command at moments spread over its whole run; `SERVICE_CLI_KILLS` says how often.
 #[test]
-fn a_renewal_that_is_killed_costs_nothing() -> Result<()> {
+fn a_renewal_that_is_killed_costs_nothing_ci_03() -> Result<()> {
     let kills: u32 = variable("SERVICE_CLI_KILLS").and_then(|count| count.parse().ok()).unwrap_or(40);
     run(async |server, machine| {
         machine.log_in(server).await?;
@@ -81,7 +81,7 @@ fn a_renewal_that_is_killed_costs_nothing() -> Result<()> {
 }
 
 #[test]
-fn an_ended_session_is_deleted_and_its_token_not_sent_again() -> Result<()> {
+fn an_ended_session_is_deleted_and_its_token_not_sent_again_ci_06() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;
         server.sql("update grants set revoked_at = created_at, revoked_because = 'revoked_by_user'").await?;

@@ -11,6 +11,15 @@ use service_api::{
 
 use crate::{Client, Error};
 
+/// One content: its kind, the space in which it is searched, and its id.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentAddress<'a> {
+    pub kind: Kind,
+    /// A workspace's id, `personal`, or `None` for the default of the token.
+    pub workspace: Option<&'a str>,
+    pub id: &'a str,
+}
+
 /// Contents. `workspace` is a workspace's id, `personal`, or `None` for the default of the token.
 ///
 /// # Errors
@@ -42,13 +51,8 @@ impl Client {
     }
 
     /// Gets a content.
-    pub async fn read_content(
-        &self,
-        token: &AccessToken,
-        kind: Kind,
-        workspace: Option<&str>,
-        id: &str,
-    ) -> Result<Content, Error> {
+    pub async fn read_content(&self, token: &AccessToken, content: ContentAddress<'_>) -> Result<Content, Error> {
+        let ContentAddress { kind, workspace, id } = content;
         self.call(&contents(kind).read, &[id]).bearer(token).query(&[("workspaceId", workspace)]).send().await
     }
 
@@ -56,22 +60,17 @@ impl Client {
     pub async fn update_content(
         &self,
         token: &AccessToken,
-        (kind, id): (Kind, &str),
-        workspace: Option<&str>,
+        content: ContentAddress<'_>,
         changes: &JsonObject,
     ) -> Result<Content, Error> {
+        let ContentAddress { kind, workspace, id } = content;
         let call = self.call_with(&contents(kind).update, &[id], changes).bearer(token);
         call.query(&[("workspaceId", workspace)]).send().await
     }
 
     /// Deletes a content. It can be restored for 30 days.
-    pub async fn delete_content(
-        &self,
-        token: &AccessToken,
-        kind: Kind,
-        workspace: Option<&str>,
-        id: &str,
-    ) -> Result<(), Error> {
+    pub async fn delete_content(&self, token: &AccessToken, content: ContentAddress<'_>) -> Result<(), Error> {
+        let ContentAddress { kind, workspace, id } = content;
         self.call(&contents(kind).delete, &[id]).bearer(token).query(&[("workspaceId", workspace)]).send().await
     }
 
@@ -88,13 +87,8 @@ impl Client {
     }
 
     /// Restores a content that was deleted within the last 30 days. In a workspace the caller must be an owner.
-    pub async fn restore_content(
-        &self,
-        token: &AccessToken,
-        kind: Kind,
-        workspace: Option<&str>,
-        id: &str,
-    ) -> Result<Content, Error> {
+    pub async fn restore_content(&self, token: &AccessToken, content: ContentAddress<'_>) -> Result<Content, Error> {
+        let ContentAddress { kind, workspace, id } = content;
         let call = self.call(&contents(kind).restore, &[id]).bearer(token).query(&[("workspaceId", workspace)]);
         call.repeatable().send().await
     }

@@ -1,7 +1,7 @@
 //! The functions of [`Client`](crate::Client) for the operations of the API.
 
-mod contents;
-mod oauth;
+pub(crate) mod contents;
+pub(crate) mod oauth;
 mod sessions;
 mod sign_in;
 mod tokens;

@@ -11,6 +11,12 @@ use service_api::{
 
 use crate::{Client, Error};
 
+/// A one-time code as a user typed it, and the id of the request that it was sent for.
+pub struct EnteredCode {
+    pub otp_id: OtpId,
+    pub code: OtpCode,
+}
+
 /// OAuth and discovery.
 ///
 /// # Errors
@@ -22,15 +28,15 @@ impl Client {
     pub async fn exchange_otp(
         &self,
         client_id: &str,
-        (otp_id, code): (OtpId, OtpCode),
+        entered: EnteredCode,
         scope: &str,
         device: Option<&DeviceSecret>,
     ) -> Result<TokenResponse, Error> {
         let body = TokenRequest {
             grant_type: Some(OTP_GRANT.to_owned()),
             client_id: Some(client_id.to_owned()),
-            otp_id: Some(otp_id.to_string()),
-            code: Some(code),
+            otp_id: Some(entered.otp_id.to_string()),
+            code: Some(entered.code),
             scope: Some(scope.to_owned()),
             device: device.map(|secret| PresentedToken::new(secret.expose().to_owned())),
             ..TokenRequest::default()

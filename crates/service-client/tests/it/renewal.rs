@@ -78,7 +78,7 @@ async fn renew(responses: &'static [(u16, &'static str)]) -> Result<(Result<Stri
 }
 
 #[tokio::test]
-async fn trouble_keeps_the_tokens() -> Result<()> {
+async fn trouble_keeps_the_tokens_ci_06() -> Result<()> {
     const CASES: [(&[(u16, &str)], usize); 6] = [
         (&[(0, "")], 3),
         (&[(503, r#"{"error":"temporarily_unavailable","error_description":"Later.","request_id":"r"}"#)], 3),
@@ -126,7 +126,7 @@ async fn two_tasks_of_one_process_renew_once() -> Result<()> {
     Ok(())
 }
 
-/// The same, and what was renewed is fresh.
+/// A [`Memory`] in which an access token that was renewed is fresh.
 struct Fresh(Memory);
 
 impl TokenStore for Fresh {

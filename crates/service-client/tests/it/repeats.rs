@@ -43,7 +43,7 @@ async fn a_refusal_is_an_answer_and_not_asked_for_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() -> Result<()> {
+async fn a_redirect_is_not_followed_ci_07() -> Result<()> {
     let elsewhere = Scripted::start(&[(200, "{}")]).await?;
     let server = Scripted::start_with(&[(307, "")], format!("Location: {}/v1/whoami\r\n", elsewhere.url)).await?;
     Client::new(&server.url)?.whoami(&token(), None).await.unwrap_err();

@@ -22,7 +22,7 @@ impl Scripted {
         Self::start_with(responses, String::new()).await
     }
 
-    /// The same, with one more header.
+    /// Starts a server whose answers have one more header.
     pub(crate) async fn start_with(responses: &'static [(u16, &'static str)], header: String) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);

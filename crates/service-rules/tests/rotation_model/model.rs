@@ -165,7 +165,7 @@ fn take(state: &mut State, actor: Actor) {
     state.fresh[usize::from(matches!(actor, Actor::Thief { .. }))] = true;
 }
 
-/// The same tokens on a line that has moved, in places again.
+/// Numbers the tokens again after the line has moved, so that states that differ only in their numbers are one.
 fn moved(state: State, line: Generations) -> State {
     let issued = if line.issued - line.base == 1 { BASE + 1 } else { BASE + 2 };
     let shift = |token: i32| match token {

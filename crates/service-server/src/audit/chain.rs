@@ -63,13 +63,14 @@ pub struct SealDraft {
 }
 
 /// What is wrong with a link.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenLink {
-    /// Its number is not the next one.
+    #[error("its number is not the next one")]
     Missing,
-    /// This link or the previous one was changed.
+    #[error("it or the link before it was changed")]
     Changed,
     /// Its MAC was computed under this root key, which is not configured. A later link can prove it.
+    #[error("its MAC was computed under root key {0}, which is not configured")]
     UnknownKey(u8),
 }
 

@@ -19,25 +19,25 @@ use crate::cli::output::{say, say_error};
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Accounts, by email address
+    /// Disable, enable and sign out users, by email address
     #[command(subcommand)]
     User(UserCommand),
-    /// Members of a workspace
+    /// Remove members of a workspace
     #[command(subcommand)]
     Member(MemberCommand),
-    /// Workspaces, by their id
+    /// Delete workspaces, by ID
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// OAuth clients
+    /// Create, list, disable and block OAuth clients
     #[command(subcommand)]
     Client(ClientCommand),
-    /// The audit log
+    /// Verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// A database that was restored from a backup
+    /// Finish the restore of a database from a backup
     #[command(subcommand)]
     Restore(RestoreCommand),
-    /// The moment before which no session is valid
+    /// Revoke every session of every user at once
     #[command(subcommand)]
     Epoch(EpochCommand),
 }
@@ -48,7 +48,7 @@ pub(crate) enum UserCommand {
     Disable { address: String },
     /// Enable a disabled user
     Enable { address: String },
-    /// Revoke all sessions and devices of a user, who can sign in again
+    /// Revoke all sessions of a user and forget their devices; the user can sign in again
     SignOut { address: String },
 }
 
@@ -68,18 +68,18 @@ pub(crate) enum WorkspaceCommand {
 pub(crate) enum ClientCommand {
     /// Create a client; its secret, if it has one, is shown once
     Create {
-        /// The name that users see
+        /// Name that users see
         name: String,
-        /// A redirect URI, https; can be given several times
+        /// Redirect URI, https (repeatable)
         #[arg(long = "redirect-uri", value_name = "URI")]
         redirect_uris: Vec<String>,
-        /// The client is confidential, and authenticates with a secret
+        /// Create a secret, with which the client authenticates
         #[arg(long, conflicts_with = "jwks")]
         secret: bool,
-        /// The client authenticates by signing assertions: the file with its public keys (JWKS)
+        /// File with the public keys (JWKS) of a client that authenticates with signed assertions
         #[arg(long, value_name = "FILE")]
         jwks: Option<std::path::PathBuf>,
-        /// The client may introspect any token at /oauth/introspect
+        /// Allow the client to introspect any token at /oauth/introspect
         #[arg(long)]
         introspect: bool,
     },
@@ -109,7 +109,7 @@ pub(crate) enum ClientCommand {
 pub(crate) enum AuditCommand {
     /// Check whether audit events were changed, removed, added or moved after they were recorded
     Verify {
-        /// The end of the chain as noted before, such as 412:9f3c…; a truncated chain lacks it
+        /// Anchor that an earlier run printed, such as 412:9f3c…; a truncated chain no longer contains it
         #[arg(long, value_name = "NUMBER:MAC")]
         anchor: Option<String>,
     },
@@ -117,15 +117,15 @@ pub(crate) enum AuditCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum RestoreCommand {
-    /// Revoke what was revoked after the backup, and let nodes serve requests again
+    /// Revoke all sessions and tokens, replay changes from after the backup, and let nodes serve requests again
     Finish {
-        /// Audit events from after the backup, one JSON object per line, to be replayed
+        /// File with the audit events from after the backup, one JSON object per line, to replay
         #[arg(long, value_name = "FILE", required_unless_present_any = ["no_audit_copy", "nothing_was_lost"])]
         audit_copy: Option<std::path::PathBuf>,
-        /// There is no copy: changes from after the backup have to be repeated by hand
+        /// Finish without replaying: you repeat the changes from after the backup by hand
         #[arg(long, conflicts_with = "audit_copy")]
         no_audit_copy: bool,
-        /// The database lost nothing, as after an upgrade of PostgreSQL: revoke nothing
+        /// Revoke nothing, because the database lost nothing, as after an upgrade of PostgreSQL
         #[arg(long, conflicts_with_all = ["audit_copy", "no_audit_copy"])]
         nothing_was_lost: bool,
     },
@@ -147,17 +147,17 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str
             let db = app.database.connect().await?;
             let account = store::emails::find_user(&db, &address).await?;
             drop(db);
-            let user_id = account.ok_or_else(|| anyhow::anyhow!("there is no such member"))?.user_id;
+            let user_id = account.ok_or_else(|| anyhow::anyhow!("member not found"))?.user_id;
             let removed = revocation::remove_member(app, user_id, workspace).await;
-            removed.map_err(|error| or_nothing(error, "there is no such member"))?;
-            say(&format!("Removed {user_id} from {workspace}. Their tokens for it end within a second."));
+            removed.map_err(|error| or_nothing(error, "member not found"))?;
+            say(&format!("Removed {user_id} from {workspace}. Nodes reject their tokens for it within a second."));
             Ok(())
         }
         AdminCommand::Workspace(WorkspaceCommand::Delete { workspace }) => {
             let workspace = parse_workspace(workspace)?;
             let deleted = revocation::delete_workspace(app, workspace).await;
-            deleted.map_err(|error| or_nothing(error, "there is no such workspace"))?;
-            say(&format!("Deleted {workspace}. Tokens for it end within a second."));
+            deleted.map_err(|error| or_nothing(error, "workspace not found"))?;
+            say(&format!("Deleted {workspace}. Nodes reject tokens for it within a second."));
             Ok(())
         }
         AdminCommand::Client(command) => client(command, app, &operator_named(operator)?).await,
@@ -172,7 +172,7 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str
         AdminCommand::Epoch(EpochCommand::Bump) => {
             let epoch = revocation::bump_epoch(app).await?;
             say(&format!(
-                "Everything from before {epoch:.0} is over: all users have to sign in again after that moment."
+                "Revoked every session from before {epoch:.0}. All users have to sign in again after that time."
             ));
             Ok(())
         }
@@ -194,35 +194,29 @@ async fn client(command: &ClientCommand, app: &App, operator: &Operator) -> anyh
         ClientCommand::Create { .. } => create_client(command, app, operator).await?,
         ClientCommand::List => list_clients(app).await?,
         ClientCommand::Disable { id } => {
-            anyhow::ensure!(
-                clients::disable(app, operator, id).await?,
-                "there is no such client that is not disabled yet"
-            );
-            say(&format!("Disabled {id}. It gets no tokens any more; those it has are refused within a second."));
+            anyhow::ensure!(clients::disable(app, operator, id).await?, "client not found, or already disabled");
+            say(&format!("Disabled {id}. It gets no new tokens, and nodes reject its tokens within a second."));
         }
         ClientCommand::Enable { id } => {
-            anyhow::ensure!(clients::enable(app, operator, id).await?, "there is no such client that is disabled");
+            anyhow::ensure!(clients::enable(app, operator, id).await?, "client not found, or not disabled");
             say(&format!("Enabled {id}."));
         }
         ClientCommand::RevokeSessions { id } => {
             let revoked = clients::revoke_sessions(app, operator, id).await?;
-            let revoked = revoked.ok_or_else(|| anyhow::anyhow!("there is no such client"))?;
-            say(&format!("Revoked {revoked} sessions of {id}. Its tokens are refused within a second."));
+            let revoked = revoked.ok_or_else(|| anyhow::anyhow!("client not found"))?;
+            say(&format!("Revoked {revoked} sessions of {id}. Nodes reject its tokens within a second."));
         }
         ClientCommand::SetRedirectUris { id, redirect_uris } => {
-            anyhow::ensure!(
-                clients::set_redirect_uris(app, operator, id, redirect_uris).await?,
-                "there is no such client"
-            );
-            say(&format!("Answers to {id} go to these addresses from now on."));
+            anyhow::ensure!(clients::set_redirect_uris(app, operator, id, redirect_uris).await?, "client not found");
+            say(&format!("Replaced the redirect URIs of {id}."));
         }
         ClientCommand::BlockHost { host } => {
             let disabled = blocked_hosts::block(app, operator, host).await?;
-            say(&format!("Blocked {host} for self-registered clients. Disabled {disabled} that were there."));
+            say(&format!("Blocked {host} for self-registered clients, and disabled {disabled} existing ones."));
         }
         ClientCommand::UnblockHost { host } => {
             anyhow::ensure!(blocked_hosts::unblock(app, operator, host).await?, "{host} is not blocked");
-            say(&format!("Self-registered clients are allowed at {host} again."));
+            say(&format!("Unblocked {host}. Self-registered clients can use it again."));
         }
         ClientCommand::BlockedHosts => {
             for (host, by) in blocked_hosts::list(app).await? {
@@ -251,7 +245,7 @@ async fn create_client(command: &ClientCommand, app: &App, operator: &Operator) 
     say(&format!("client_id: {}", made.id));
     if let Some(secret) = &made.secret {
         say(&format!("client_secret: {}", secret.expose()));
-        say("Keep the secret: it is not stored and cannot be shown again.");
+        say("Store the secret now: it cannot be shown again.");
     }
     Ok(())
 }
@@ -272,33 +266,34 @@ async fn list_clients(app: &App) -> anyhow::Result<()> {
 
 async fn finish_restore(app: &App, operator: &Operator, events: Option<&[CopiedEvent]>) -> anyhow::Result<()> {
     let finished = finish_restore::finish(app, operator, events).await?;
-    let finished = finished.ok_or_else(|| anyhow::anyhow!("the database does not look restored: there is no fence"))?;
+    let finished = finished.ok_or_else(|| anyhow::anyhow!("there is no restore to finish"))?;
     for (event, count) in &finished.replayed {
         say(&format!("Replayed {event}: {count}"));
     }
     if let Some(epoch) = finished.epoch {
-        say(&format!("Everything from before {epoch:.0} is revoked: all users have to sign in again."));
+        say(&format!("Revoked every session and token from before {epoch:.0}. All users have to sign in again."));
     }
-    say("The restore is finished. Nodes answer again within seconds.");
+    say("The restore is finished. Nodes serve requests again within seconds.");
     Ok(())
 }
 
 async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {
-    let report = verification::verify(app, anchor, |seals| say_error(&format!("… {seals} seals"))).await?;
+    let report = verification::verify(app, anchor, |seals| say_error(&format!("… {seals} seals verified"))).await?;
     for (date, month) in &report.months {
         let kept = format!("{} events under {} seals", month.events, month.seals);
-        let state = if month.dropped.is_some() { "no longer kept" } else { &kept };
+        let state = if month.dropped.is_some() { "deleted after its retention period" } else { &kept };
         say(&format!("{}  {state}", date.strftime("%Y-%m")));
     }
     let problems = report.problems.len();
     for problem in &report.problems {
-        say(&format!("WRONG: {problem}"));
+        say(&format!("PROBLEM: {problem}"));
     }
-    anyhow::ensure!(problems == 0, "the record of what happened is not what it was: {problems} things are wrong");
+    anyhow::ensure!(problems == 0, "the audit log failed verification: {problems} problems");
     match report.youngest {
-        None => say("Nothing has been recorded yet."),
+        None => say("There are no sealed audit events yet."),
         Some(seal) => say(&format!(
-            "All as it was, up to seal {} of {:.0}.\nNote down where the database is not: --anchor {}",
+            "The audit log is intact up to seal {} of {:.0}.\n\
+             Store this outside of the database, for the next run: --anchor {}",
             seal.number,
             seal.sealed_at,
             seal.anchor()
@@ -311,19 +306,20 @@ async fn user(command: &UserCommand, app: &App) -> anyhow::Result<()> {
     match command {
         UserCommand::Disable { address } => {
             let disabled = revocation::disable_user(app, &parse_address(address)?).await;
-            let id = disabled.map_err(|error| or_nothing(error, "there is no such user that is not disabled yet"))?;
-            say(&format!("Disabled {id}. Their tokens end within a second."));
+            let id = disabled.map_err(|error| or_nothing(error, "user not found, or already disabled"))?;
+            say(&format!("Disabled {id}. Nodes reject their tokens within a second."));
         }
         UserCommand::Enable { address } => {
             let enabled = revocation::enable_user(app, &parse_address(address)?).await;
-            let id = enabled.map_err(|error| or_nothing(error, "there is no such user that is disabled"))?;
-            say(&format!("Enabled {id}. They can sign in again; their old sessions stay ended."));
+            let id = enabled.map_err(|error| or_nothing(error, "user not found, or not disabled"))?;
+            say(&format!("Enabled {id}. They can sign in again. Their old sessions and tokens stay revoked."));
         }
         UserCommand::SignOut { address } => {
             let signed_out = revocation::sign_out_user(app, &parse_address(address)?).await;
-            let id = signed_out.map_err(|error| or_nothing(error, "there is no such user"))?;
+            let id = signed_out.map_err(|error| or_nothing(error, "user not found"))?;
             say(&format!(
-                "Signed {id} out everywhere and forgot their devices. Their CLI tokens still work; `user disable` ends those too."
+                "Signed {id} out everywhere and forgot their devices. Their CLI tokens still work: to revoke them too, use \
+                 `user disable`."
             ));
         }
     }
@@ -343,5 +339,5 @@ fn parse_address(text: &str) -> anyhow::Result<Address> {
 }
 
 fn parse_workspace(text: &str) -> anyhow::Result<WorkspaceId> {
-    text.parse().map_err(|_| anyhow::anyhow!("{text} is not the id of a workspace, such as wsp_01h2…"))
+    text.parse().map_err(|_| anyhow::anyhow!("{text} is not a workspace ID, such as wsp_01h2…"))
 }

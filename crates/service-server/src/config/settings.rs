@@ -48,7 +48,7 @@ pub const SETTINGS: &[Setting] = &[
         Some("512"),
         "Maximum number of running requests; further ones get 503 with Retry-After.",
     ),
-    setting("http.deadline_seconds", Some("10"), "Timeout of a request; then it gets 503."),
+    setting("http.deadline_seconds", Some("10"), "Timeout of a request, after which it gets 503."),
     setting("http.body_limit_bytes", Some("65536"), "Maximum size of a request body; larger ones get 413."),
     setting("http.drain_seconds", Some("20"), "How long a stopping node waits for running requests."),
     secret(
@@ -59,7 +59,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "database.ca_file",
         Some(""),
-        "PEM file of the certificate authorities trusted for the database, instead of the web's.",
+        "PEM file of the certificate authorities trusted for the database, instead of the public ones.",
     ),
     setting(
         "database.connections",
@@ -69,17 +69,17 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "database.content_connections",
         Some(""),
-        "How many of these are for content and search. By default three eighths.",
+        "How many of database.connections are for content and search. By default three eighths.",
     ),
     setting(
         "database.background_connections",
         Some(""),
-        "How many of these are for mail, sealing and deleting. By default an eighth. Credentials get the rest, at least one.",
+        "How many of database.connections are for background tasks. By default an eighth. Credentials get the rest, at least one.",
     ),
     setting(
         "database.deadline_seconds",
         Some("2"),
-        "Timeout of a database statement. Then its outcome is unknown, and the request gets 503.",
+        "Timeout of a database statement. After it the outcome is unknown, and the request gets 503.",
     ),
     secret(
         "secrets.root_keys",
@@ -97,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "mail.ca_file",
         Some(""),
-        "PEM file of the certificate authorities trusted for the mail server, instead of the web's.",
+        "PEM file of the certificate authorities trusted for the mail server, instead of the public ones.",
     ),
     setting("mail.user", Some(""), "The user name for the mail server, if it requires one."),
     secret("mail.password", Some(""), "The password for the mail server, if it requires one."),
@@ -129,7 +129,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "limits.otp_sends",
         Some("2000+10000"),
-        "Codes sent in total. Beyond it only known devices get codes: burst+per hour.",
+        "Codes sent in total. Beyond this limit only known devices get codes: burst+per hour.",
     ),
     setting(
         "limits.otp_failures_per_device",
@@ -154,7 +154,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "limits.otp_failures",
         Some("500+1500"),
-        "Wrong codes from all unknown devices together. Beyond it each code can be tried only once: burst+per hour.",
+        "Wrong codes from all unknown devices together. Beyond this limit each code can be tried only once: burst+per hour.",
     ),
     setting(
         "limits.login_options_per_network",
@@ -169,7 +169,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "limits.tokens_per_user",
         Some("120+120"),
-        "CLI tokens and MCP token pairs that one user creates, live or not: burst+per hour.",
+        "CLI tokens and MCP token pairs that one user creates, valid or not: burst+per hour.",
     ),
     setting(
         "limits.browsers_per_network",
@@ -186,8 +186,16 @@ pub const SETTINGS: &[Setting] = &[
         Some("1200+72000"),
         "Requests to /v1 with tokens of one user, on each node: burst+per hour.",
     ),
-    setting("limits.writes_per_user", Some("600+36000"), "Those of them that change something: burst+per hour."),
-    setting("limits.searches_per_user", Some("60+3600"), "Those of them that search: burst+per hour."),
+    setting(
+        "limits.writes_per_user",
+        Some("600+36000"),
+        "Requests of limits.requests_per_user that change something: burst+per hour.",
+    ),
+    setting(
+        "limits.searches_per_user",
+        Some("60+3600"),
+        "Requests of limits.requests_per_user that search: burst+per hour.",
+    ),
     setting(
         "limits.documents",
         Some("30+300"),
@@ -204,7 +212,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "restore.anchor_file",
         Some(""),
-        "A file outside of the database to which the last heartbeat is written every minute. By it the service notices a restored backup.",
+        "A file outside of the database to which the last heartbeat is written every minute, to detect a restored backup.",
     ),
     setting(
         "documents.allowed_networks",
@@ -214,8 +222,8 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "documents.ca_file",
         Some(""),
-        "PEM file of the certificate authorities trusted for client metadata documents, instead of the web's.",
+        "PEM file of the certificate authorities trusted for client metadata documents, instead of the public ones.",
     ),
-    setting("log.format", Some("json"), "json, or text for reading by people."),
+    setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),
 ];

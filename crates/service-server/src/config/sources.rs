@@ -55,7 +55,7 @@ impl Sources {
                 }
                 None if name == "SERVICED_CONFIG" => {}
                 None => sources.report(format!(
-                    "environment variable {name} is no setting{}",
+                    "environment variable {name} is not a known setting{}",
                     resembling(&name, environment_name)
                 )),
             }
@@ -67,7 +67,7 @@ impl Sources {
     pub fn set(&mut self, key: &str, value: &str) {
         match SETTINGS.iter().find(|setting| setting.key == key) {
             Some(setting) => self.give(setting, value, CALLER_SOURCE, false),
-            None => self.report(format!("{key} is no setting")),
+            None => self.report(format!("{key} is not a known setting")),
         }
     }
 
@@ -106,7 +106,7 @@ impl Sources {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Array(items) => {
                     let Some(texts) = items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>() else {
-                        self.report(format!("{key} in {source} is a list, but not of texts"));
+                        self.report(format!("{key} in {source} is a list, but not of strings"));
                         continue;
                     };
                     texts.join(",")
@@ -114,7 +114,7 @@ impl Sources {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
                 toml::Value::Boolean(_) | toml::Value::Datetime(_) => {
-                    self.report(format!("{key} in {source} is neither text nor a number"));
+                    self.report(format!("{key} in {source} is neither a string nor a number"));
                     continue;
                 }
             };
@@ -125,7 +125,9 @@ impl Sources {
             });
             match found {
                 Some((setting, in_file)) => self.give(setting, &plain, &format!("{key} in {source}"), in_file),
-                None => self.report(format!("{key} in {source} is no setting{}", resembling(&key, str::to_owned))),
+                None => {
+                    self.report(format!("{key} in {source} is not a known setting{}", resembling(&key, str::to_owned)));
+                }
             }
         }
     }
@@ -147,7 +149,7 @@ impl Sources {
             && of_environment(&other) == of_environment(source)
             && source != CALLER_SOURCE
         {
-            self.report(format!("{other} and {source} both give {}: leave one out", setting.key));
+            self.report(format!("{other} and {source} both set {}: remove one of them", setting.key));
         }
     }
 
@@ -156,9 +158,9 @@ impl Sources {
     fn check_permissions(&mut self, path: &str, source: &str) {
         let Ok(mode) = fs::metadata(path).map(|file| file.permissions().mode()) else { return };
         if mode & 0o002 != 0 {
-            self.report(format!("{source} names a file that other accounts can write to: chmod o-w"));
+            self.report(format!("{source} names a file that other users can write to: run chmod o-w on it"));
         } else if mode & 0o004 != 0 {
-            self.warnings.push(format!("{source} names a file that other accounts can read"));
+            self.warnings.push(format!("{source} names a file that other users can read"));
         }
     }
 
@@ -241,7 +243,7 @@ impl Reader<'_> {
     /// Reports a problem if only one of two settings is given that belong together.
     pub(super) fn require_together(&mut self, one: &'static str, other: &'static str) {
         if self.optional(one).is_some() != self.optional(other).is_some() {
-            self.problems.push(Problem(format!("{one} and {other} belong together: give both, or neither")));
+            self.problems.push(Problem(format!("{one} and {other} belong together: set both, or neither")));
         }
     }
 

@@ -15,7 +15,9 @@ use aws_lc_rs::{
 };
 use service_api::{
     ids::{CliTokenId, Id, RequestId},
-    token::{AuthorizationCode, CliToken, Client, Device, DeviceSecret, OtpCode, Session, Token, TokenKind as _},
+    token::{
+        AuthorizationCode, BrowserSession, CliToken, Client, Device, DeviceSecret, OtpCode, Token, TokenKind as _,
+    },
 };
 use service_rules::{Timestamp, otp};
 use uuid::{Builder, Uuid};
@@ -80,8 +82,8 @@ pub fn authorization_code() -> anyhow::Result<Token<AuthorizationCode>> {
 }
 
 /// Returns the cookie value of a browser session.
-pub fn session() -> anyhow::Result<Token<Session>> {
-    Ok(Token::from_body(&Zeroizing::new(bytes::<{ Session::BODY }>()?)[..]))
+pub fn session() -> anyhow::Result<Token<BrowserSession>> {
+    Ok(Token::from_body(&Zeroizing::new(bytes::<{ BrowserSession::BODY }>()?)[..]))
 }
 
 /// Returns the secret of a device on which a user signed in.

@@ -70,8 +70,8 @@ pub async fn check_role(settings: &config::DatabaseConfig) -> anyhow::Result<()>
     let (name, unbound): (String, bool) = (role.try_get(0)?, role.try_get(1)?);
     if unbound {
         bail!(
-            "the role {name} in database.url is a superuser or has BYPASSRLS, so row-level security does not hold for \
-             it: give serviced a role of its own, which may own the database and is nothing more"
+            "the role {name} in database.url is a superuser or has BYPASSRLS, so row-level security does not apply \
+             to it: use a role without these attributes"
         );
     }
     Ok(())
@@ -93,21 +93,21 @@ pub async fn check_durability(settings: &config::DatabaseConfig) -> anyhow::Resu
     let (fsync, full_page_writes, synchronous_commit): (&str, &str, &str) =
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     if fsync != "on" {
-        bail!("fsync is {fsync} in the database, so a crash would lose what was revoked: turn it on");
+        bail!("fsync is {fsync} in the database, so a crash could lose revocations: turn it on");
     }
     if !database::commits_wait(synchronous_commit) {
         bail!(
-            "synchronous_commit is {synchronous_commit} for the role in database.url, so what was revoked could be lost: \
-             set it to on, also in what passes connections on"
+            "synchronous_commit is {synchronous_commit} for the role in database.url, so revocations could be lost: \
+             set it to on, also in the connection pooler"
         );
     }
     if full_page_writes != "on" {
-        tracing::warn!("full_page_writes is off in the database: right only where storage never writes half a page");
+        tracing::warn!("full_page_writes is off in the database: safe only if the storage never writes partial pages");
     }
     if row.try_get(3)? {
         tracing::warn!(
-            "The role in database.url owns tables, and can undo the fences that the database puts around it: use one role \
-             for `migrate` and another for `run`"
+            "The role in database.url owns tables, so it can turn off their protections: use one role for `migrate` \
+             and another for `run`"
         );
     }
     Ok(())

@@ -159,7 +159,7 @@ async fn list_authentic(app: &App, db: &Connection) -> anyhow::Result<Vec<Stored
         stored.into_iter().partition(|key| signing_keys::is_authentic(&app.root_keys, key));
     if let (true, Some(key)) = (authentic.is_empty(), strange.first()) {
         signing_keys::check(&app.root_keys, key)?;
-        anyhow::bail!("the rows of signing_keys were not written by this service: none bears the MAC of this service");
+        anyhow::bail!("no row of signing_keys has a valid MAC, so this service did not write them");
     }
     Ok(authentic)
 }

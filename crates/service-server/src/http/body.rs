@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     app::App,
     http::{
-        errors::{ApiError, Trouble, Unreadable},
+        errors::{ApiError, EdgeError, MalformedRequest},
         query::{self, Query},
     },
     node_limits::network_places::Holder,
@@ -37,12 +37,12 @@ pub async fn receive(app: &App, holder: Holder, request: Request) -> Result<Requ
     if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(request);
     }
-    let Some(_place) = app.arriving.take(holder, 1) else { return Err(Trouble::Full.into()) };
+    let Some(_place) = app.arriving.take(holder, 1) else { return Err(EdgeError::Busy.into()) };
     let limit = app.config.http.body_limit;
     let (mut parts, body) = request.into_parts();
     let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > limit) {
-        return Err(Unreadable::TooLarge(limit).into());
+        return Err(MalformedRequest::TooLarge(limit).into());
     }
     parts.extensions.insert(ReceivedBody(collect(body, limit).await?));
     Ok(Request::from_parts(parts, axum::body::Body::empty()))
@@ -50,7 +50,7 @@ pub async fn receive(app: &App, holder: Holder, request: Request) -> Result<Requ
 
 /// Reads a body to its end. The deadline moves with the bytes that arrive, so a slow client can finish and a silent one
 /// cannot.
-async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Unreadable> {
+async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, MalformedRequest> {
     let (began, mut bytes) = (Instant::now(), Vec::new());
     loop {
         let arrived = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -60,12 +60,14 @@ async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Unre
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if bytes.len() + data.len() > limit {
-                    return Err(Unreadable::TooLarge(limit));
+                    return Err(MalformedRequest::TooLarge(limit));
                 }
                 bytes.extend_from_slice(&data);
             }
-            Ok(Some(Err(_))) => return Err(Unreadable::Body("The body did not arrive whole; send it again.".into())),
-            Err(_) => return Err(Unreadable::Body("The body took too long to arrive; send it again.".into())),
+            Ok(Some(Err(_))) => {
+                return Err(MalformedRequest::Body("The body arrived incomplete. Send it again.".into()));
+            }
+            Err(_) => return Err(MalformedRequest::Body("The body took too long to arrive. Send it again.".into())),
         }
     }
 }
@@ -88,19 +90,19 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 }
 
 /// Returns a body as one of our types, or what is wrong with it.
-pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Unreadable> {
-    serde_json::from_value(value).map_err(|error| Unreadable::Body(describe(&error)))
+pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, MalformedRequest> {
+    serde_json::from_value(value).map_err(|error| MalformedRequest::Body(describe(&error)))
 }
 
 /// Returns the pairs of a form that one of our pages sent.
-pub fn form_pairs(parts: &mut Parts) -> Result<Vec<(String, String)>, Unreadable> {
+pub fn form_pairs(parts: &mut Parts) -> Result<Vec<(String, String)>, MalformedRequest> {
     is_form(&parts.headers, endpoints::Body::Form)?;
     let bytes = parts.extensions.remove().map_or_else(Bytes::new, |ReceivedBody(bytes)| bytes);
     let pairs = std::str::from_utf8(&bytes).ok().and_then(query::pairs);
-    pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; go back and try again.".into()))
+    pairs.ok_or_else(|| MalformedRequest::Body("The form can't be decoded. Go back and try again.".into()))
 }
 
-fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Unreadable> {
+fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, MalformedRequest> {
     let forms = matches!(accepted, endpoints::Body::JsonOrForm | endpoints::Body::Form);
     let json = accepted != endpoints::Body::Form;
     let expected = match accepted {
@@ -116,30 +118,30 @@ fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Unrea
     match media_type.trim() {
         "application/json" if known_charset && json => Ok(false),
         "application/x-www-form-urlencoded" if known_charset && forms => Ok(true),
-        _ => Err(Unreadable::MediaType(expected)),
+        _ => Err(MalformedRequest::MediaType(expected)),
     }
 }
 
-fn read_json(bytes: &[u8]) -> Result<Value, Unreadable> {
+fn read_json(bytes: &[u8]) -> Result<Value, MalformedRequest> {
     match json::read(bytes) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(Unreadable::Body("The body is not a JSON object.".into())),
+        Ok(_) => Err(MalformedRequest::Body("The body must be a JSON object.".into())),
         Err(json::JsonError) => {
-            let text =
-                "The body is not JSON that can be read in one way only: check syntax, duplicate keys and nesting.";
-            Err(Unreadable::Body(text.into()))
+            let text = "The body isn't valid JSON. Check its syntax, and for duplicate keys and deep nesting.";
+            Err(MalformedRequest::Body(text.into()))
         }
     }
 }
 
 /// Converts a form to the JSON object with the same parameters.
-fn read_form(bytes: &[u8]) -> Result<Value, Unreadable> {
+fn read_form(bytes: &[u8]) -> Result<Value, MalformedRequest> {
     let pairs = std::str::from_utf8(bytes).ok().and_then(query::pairs);
-    let pairs = pairs.ok_or_else(|| Unreadable::Body("The form cannot be read; check how it is encoded.".into()))?;
+    let pairs =
+        pairs.ok_or_else(|| MalformedRequest::Body("The form can't be decoded. Check its percent-encoding.".into()))?;
     let mut object = Map::new();
     for (name, value) in pairs {
         if object.insert(name, Value::String(value)).is_some() {
-            return Err(Unreadable::Body("A parameter occurs twice; send each once.".into()));
+            return Err(MalformedRequest::Body("A parameter is repeated. Send each one once.".into()));
         }
     }
     Ok(Value::Object(object))
@@ -153,9 +155,9 @@ fn describe(error: &serde_json::Error) -> String {
     match (named, text.starts_with("unknown field"), known) {
         (Some(name), ..) => format!("The field {name} is missing."),
         (None, true, Some((_, known))) => {
-            format!("The body has a field that is not known here; known: {}.", known.replace('`', ""))
+            format!("The body has an unknown field. Known fields: {}.", known.replace('`', ""))
         }
-        (None, true, None) => "The body has a field that is not known here.".into(),
+        (None, true, None) => "The body has an unknown field.".into(),
         _ => "A field of the body has the wrong type.".into(),
     }
 }
@@ -174,13 +176,13 @@ mod tests {
         assert_eq!(describe(json!({})), "The field email is missing.");
         assert_eq!(describe(json!({ "email": 12_345_678 })), "A field of the body has the wrong type.");
         let unknown = describe(json!({ "email": "a@b.test", "svc_secret": 1 }));
-        assert_eq!(unknown, "The body has a field that is not known here; known: email, clientId, device.");
+        assert_eq!(unknown, "The body has an unknown field. Known fields: email, clientId, device.");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// The same parameters as a form and as JSON give the same request (HT-03).
+        /// Parameters give one and the same request as a form and as JSON (HT-03).
         #[test]
         fn form_and_json_are_read_alike_ht_03(
             pairs in prop::collection::vec((prop::sample::select(TokenRequest::PARAMETERS), "[ -~é€\u{0}-\u{2}]{0,12}"), 0..5),

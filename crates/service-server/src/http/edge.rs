@@ -4,7 +4,8 @@
 //! 2. A head that is too large is rejected, the body is received, and requests beyond the limit of this node are rejected.
 //! 3. The handler runs within a deadline. A panic becomes an error response.
 //! 4. Errors are rendered, and every response gets its headers.
-//! 5. One log line and one metric are recorded with the route's template: never a path, a query or a header.
+//! 5. One log line and one metric are recorded with the route's template: never a path, a query or a header. Lines that
+//!    a flow logs are in the request's span, which has its id and its route.
 
 use std::{
     fmt::{self, Write as _},
@@ -27,6 +28,7 @@ use service_api::{
 };
 use service_rules::{limits::Allowance, network};
 use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
 
 use crate::{
     app::App,
@@ -37,7 +39,7 @@ use crate::{
         body,
         caller::{Allowances, TokenExpires},
         cors,
-        errors::{ApiError, RATE_LIMIT, RATE_LIMIT_POLICY, Trouble},
+        errors::{ApiError, EdgeError, RATE_LIMIT, RATE_LIMIT_POLICY},
         outgoing, pages,
     },
     locales::{Language, Texts},
@@ -68,7 +70,7 @@ pub async fn edge(
         .unwrap_or_else(|| random::request_id(app.clock.now()).to_string())
         .into();
     let address = caller_address(&app, peer, request.headers());
-    let device = pages::visitor::device(request.headers());
+    let device = pages::request_browser::device(request.headers());
     let language = Language::accepted(request.headers());
     let meta = RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device).with_language(language);
     request.extensions_mut().insert(meta);
@@ -76,9 +78,11 @@ pub async fn edge(
     let expires = watch_cli_token(&mut request);
     let allowances = Allowances::default();
     request.extensions_mut().insert(allowances.clone());
+    // What a flow logs carries the id of its request, at any level of the log.
+    let span = tracing::error_span!("request", request.id = &*id, route);
     let response = match check_head(&request) {
-        Err(trouble) => ApiError::from(trouble).into(),
-        Ok(()) => run(&app, holder(&app, address), request, next).await,
+        Err(refused) => ApiError::from(refused).into(),
+        Ok(()) => run(&app, holder(&app, address), request, next).instrument(span).await,
     };
     let mut response = finish(response, &id, is_page(route).then(|| app.locales.of(language)));
     if app.config.base_url.starts_with("https://") {
@@ -101,14 +105,14 @@ pub async fn edge(
 /// Receives the body, takes a request slot, and runs the handler within the deadline.
 async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
     if app.fence() != Fence::Open {
-        return ApiError::from(Trouble::Fenced).into();
+        return ApiError::from(EdgeError::Fenced).into();
     }
     // A body that arrives slowly takes no request slot.
     let request = match body::receive(app, holder, request).await {
         Ok(request) => request,
         Err(refused) => return refused.into(),
     };
-    let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(Trouble::Full).into() };
+    let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(EdgeError::Busy).into() };
     let reader = cors::allowed_origin(app, request.headers(), request.uri().path()).await;
     if let Some(answer) = reader.as_ref().and_then(|_| cors::preflight(&request)) {
         return cors::add_headers(answer, reader);
@@ -116,8 +120,8 @@ async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Respons
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
     let response = match timeout(app.config.http.deadline, work).await {
         Ok(Ok(response)) => response,
-        Ok(Err(_panic)) => ApiError::from(Trouble::Defect).into(),
-        Err(_) => ApiError::from(Trouble::TooSlow).into(),
+        Ok(Err(_panic)) => ApiError::from(EdgeError::Defect).into(),
+        Err(_) => ApiError::from(EdgeError::TooSlow).into(),
     };
     cors::add_headers(outgoing::take_places(app, holder, response).await, reader)
 }
@@ -182,14 +186,14 @@ fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
 }
 
 /// Rejects heads that are too large.
-fn check_head(request: &Request) -> Result<(), Trouble> {
+fn check_head(request: &Request) -> Result<(), EdgeError> {
     let headers = request.headers();
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if uri > MAX_URI_BYTES {
-        Err(Trouble::UriTooLong)
+        Err(EdgeError::UriTooLong)
     } else if bytes > MAX_HEAD_BYTES || headers.len() > MAX_HEADERS {
-        Err(Trouble::HeadTooLarge)
+        Err(EdgeError::HeadTooLarge)
     } else {
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 
-use crate::http::errors::{ApiError, Unreadable};
+use crate::http::errors::{ApiError, MalformedRequest};
 
 const MAX_KEY_CHARACTERS: usize = 255;
 
@@ -16,7 +16,7 @@ pub fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     });
     match (text, values.next()) {
         (Some(text), None) => Ok(Some(text)),
-        _ => Err(Unreadable::Body(format!(
+        _ => Err(MalformedRequest::Body(format!(
             "Idempotency-Key must be sent once, with 1 to {MAX_KEY_CHARACTERS} visible characters."
         ))
         .into()),

@@ -13,10 +13,10 @@ pub fn router(app: &App) -> Router {
 }
 
 /// Whether this node should get requests: it can sign, it knows the current revocations, and its database responds.
-async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
+async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     match readiness::check(&app).await {
-        Ok(()) => (StatusCode::OK, "ready\n"),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why.as_str()),
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
 }
 

@@ -16,7 +16,7 @@ use hyper::body::{Frame, SizeHint};
 
 use crate::{
     app::App,
-    http::errors::{ApiError, Trouble},
+    http::errors::{ApiError, EdgeError},
     node_limits::network_places::{Holder, PlacePermit},
 };
 
@@ -33,11 +33,11 @@ pub async fn take_places(app: &App, holder: Holder, response: Response) -> Respo
         return response;
     };
     let weight = usize::try_from(bytes.div_ceil(BYTES_PER_PLACE)).unwrap_or(usize::MAX);
-    let Some(place) = app.outgoing.take(holder, weight) else { return ApiError::from(Trouble::Full).into() };
+    let Some(place) = app.outgoing.take(holder, weight) else { return ApiError::from(EdgeError::Busy).into() };
     let (parts, body) = response.into_parts();
     match to_bytes(body, usize::MAX).await {
         Ok(bytes) => Response::from_parts(parts, Body::new(CountedBody { bytes, place: Some(place) })),
-        Err(_) => ApiError::from(Trouble::Defect).into(),
+        Err(_) => ApiError::from(EdgeError::Defect).into(),
     }
 }
 

@@ -4,7 +4,7 @@ use service_api::page::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use crate::{
     http::{
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         query::Query,
     },
     pagination::PageRequest,
@@ -20,5 +20,5 @@ pub fn limit(query: &Query) -> Result<u16, ApiError> {
     // Digits only: `+5` and `05` are other spellings of 5.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let limit = text.parse().ok().filter(|limit| plain && (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or_else(|| Unreadable::Query(format!("limit must be a number from 1 to {MAX_LIMIT}.")).into())
+    limit.ok_or_else(|| MalformedRequest::Query(format!("limit must be a number from 1 to {MAX_LIMIT}.")).into())
 }

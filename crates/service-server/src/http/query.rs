@@ -4,7 +4,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use percent_encoding::percent_decode_str;
 use service_api::endpoints::Endpoint;
 
-use crate::http::errors::{ApiError, Unreadable};
+use crate::http::errors::{ApiError, MalformedRequest};
 
 const MAX_PARAMETERS: usize = 100;
 
@@ -21,13 +21,13 @@ impl Query {
     pub fn read(parts: &Parts) -> Result<Self, ApiError> {
         let known = parts.extensions.get::<&'static Endpoint>().map_or(&[][..], |endpoint| endpoint.query);
         let pairs = pairs(parts.uri.query().unwrap_or_default())
-            .ok_or_else(|| Unreadable::Query("The query cannot be read; check how it is encoded.".into()))?;
+            .ok_or_else(|| MalformedRequest::Query("The query can't be decoded. Check its percent-encoding.".into()))?;
         for (place, (name, _)) in pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                return Err(Unreadable::Query(unknown(known)).into());
+                return Err(MalformedRequest::Query(unknown(known)).into());
             }
             if pairs[..place].iter().any(|(other, _)| other == name) {
-                return Err(Unreadable::Query(format!("The parameter {name} occurs twice; send it once.")).into());
+                return Err(MalformedRequest::Query(format!("The parameter {name} is repeated. Send it once.")).into());
             }
         }
         Ok(Self(pairs))
@@ -39,9 +39,11 @@ pub fn one_workspace(body: Option<String>, query: &Query) -> Result<Option<Strin
     match (body, query.get("workspaceId")) {
         (Some(body), Some(query)) if body != query => {
             let text = "workspaceId differs between body and query. Send it once.";
-            Err(Unreadable::Query(text.into()).into())
+            Err(MalformedRequest::Query(text.into()).into())
         }
-        (_, Some("")) => Err(Unreadable::Query("workspaceId is empty. Leave it out for the default.".into()).into()),
+        (_, Some("")) => {
+            Err(MalformedRequest::Query("workspaceId is empty. Leave it out for the default.".into()).into())
+        }
         (body, query) => Ok(body.or_else(|| query.map(str::to_owned))),
     }
 }
@@ -49,8 +51,8 @@ pub fn one_workspace(body: Option<String>, query: &Query) -> Result<Option<Strin
 /// Describes an unknown parameter. It lists the known ones, because the one that was sent may be a misplaced secret.
 fn unknown(known: &[&str]) -> String {
     match known {
-        [] => "This address takes no query; send parameters in the body.".into(),
-        _ => format!("The query has a parameter that is not known here; known are: {}.", known.join(", ")),
+        [] => "This endpoint has no query parameters. Remove them, or send them in the body.".into(),
+        _ => format!("The query has an unknown parameter. Known parameters: {}.", known.join(", ")),
     }
 }
 

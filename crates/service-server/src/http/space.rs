@@ -11,7 +11,7 @@ use crate::{
     },
     http::{
         caller::{Caller, Needs},
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         query::Query,
     },
 };
@@ -54,7 +54,9 @@ async fn enter<S: Needs + Send>(parts: &mut Parts, app: &App, right: Right) -> R
     let caller = Caller::<S>::from_request_parts(parts, app).await?;
     let query = Query::read(parts)?;
     let requested = Requested::parse(query.get("workspaceId")).ok_or_else(|| {
-        Unreadable::Query("workspaceId must be a workspace ID or `personal`. Leave it out for the default.".into())
+        MalformedRequest::Query(
+            "workspaceId must be a workspace ID or `personal`. Leave it out for the default.".into(),
+        )
     })?;
     let entered = enter_space::enter_space(app, &caller.actor(), requested, right).await?;
     Ok(Space { caller, entered, query })

@@ -68,39 +68,28 @@ pub struct FetchedDocument {
 }
 
 /// Why a document was not fetched, for the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
+    #[error("its name has no address")]
     NoAddress,
+    #[error("it has an address that is not public")]
     NotPublic,
+    #[error("it cannot be reached")]
     Unreachable,
+    #[error("its certificate is not trusted")]
     Untrusted,
+    #[error("it is not answered with 200 and JSON")]
     Answer,
+    #[error("it is too large")]
     TooLarge,
+    #[error("it takes too long")]
     TooSlow,
-    /// Another document is being fetched for the same user.
+    #[error("another one is being fetched for the same user")]
     UserBusy,
-    /// Too many documents of the same host are being fetched.
+    #[error("too many documents of its host are being fetched")]
     HostBusy,
-    /// Too many documents are being fetched.
+    #[error("too many documents are being fetched")]
     Busy,
-}
-
-impl FetchError {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NoAddress => "its name has no address",
-            Self::NotPublic => "it has an address that is not public",
-            Self::Unreachable => "it cannot be reached",
-            Self::Untrusted => "its certificate is not trusted",
-            Self::Answer => "it is not answered with 200 and JSON",
-            Self::TooLarge => "it is too large",
-            Self::TooSlow => "it takes too long",
-            Self::UserBusy => "another one is being fetched for the same user",
-            Self::HostBusy => "too many documents of its host are being fetched",
-            Self::Busy => "too many documents are being fetched",
-        }
-    }
 }
 
 impl DocumentFetcher {

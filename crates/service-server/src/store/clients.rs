@@ -126,7 +126,8 @@ pub async fn replace_document(
     db: &Connection,
     id: &str,
     said: &Registered,
-    (now, fresh_until): (Timestamp, Timestamp),
+    now: Timestamp,
+    fresh_until: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
         r"insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, fresh_until, created_at)

@@ -170,6 +170,9 @@ pub async fn list(
 
 /// The new state of a content.
 pub struct ContentChange<'a> {
+    pub id: Uuid,
+    /// The version that is changed.
+    pub version: i64,
     pub fields: &'a Map<String, Value>,
     pub to: SpaceOwner,
     pub now: Timestamp,
@@ -180,7 +183,6 @@ pub async fn update(
     db: &Connection,
     space: SpaceOwner,
     kind: Kind,
-    (id, version): (Uuid, i64),
     change: &ContentChange<'_>,
 ) -> Result<Option<StoredContent>, Error> {
     let row = db
@@ -192,8 +194,8 @@ pub async fn update(
             &[
                 &space.id,
                 &kind.prefix(),
-                &id,
-                &version,
+                &change.id,
+                &change.version,
                 &Json(change.fields),
                 &change.to.id,
                 &change.to.in_workspace,

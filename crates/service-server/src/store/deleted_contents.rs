@@ -102,18 +102,21 @@ pub async fn list(
 /// created themselves go first, and of these the ones that had existed for the shortest time. So a member who creates
 /// and deletes contents does not displace those of other members. Locked rows are skipped, because another transaction
 /// is restoring them.
+///
+/// Each step is an array, which PostgreSQL fills once. Of joins it could choose one whose time grows with the square of
+/// the rows, while it knows little about the table.
 pub async fn delete_excess(db: &Connection, space: SpaceOwner, per_kind: i64, bytes: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from deleted_contents where (space_id, kind, id) in
-              (select space_id, kind, id from deleted_contents where (space_id, kind, id) in
-                  (select space_id, kind, id from
-                      (select space_id, kind, id,
+        r"delete from deleted_contents where space_id = $1 and id = any (array
+              (select id from deleted_contents where space_id = $1 and id = any (array
+                  (select id from
+                      (select id,
                               row_number() over (partition by kind order by own, age desc, id) as place,
                               (sum(bytes) over (order by own, age desc, id))::bigint as held
-                         from (select *, created_by = deleted_by as own, deleted_at - created_at as age
+                         from (select id, kind, bytes, created_by = deleted_by as own, deleted_at - created_at as age
                                  from deleted_contents where space_id = $1) as aged) as ranked
-                    where place > $2 or held > $3)
-                for update skip locked)",
+                    where place > $2 or held > $3))
+                for update skip locked))",
         &[&space.id, &per_kind, &bytes],
     )
     .await

@@ -1,5 +1,7 @@
 //! Table `sign_in_flows`: sign-ins in progress in a browser.
 
+use std::ops::Range;
+
 use service_api::ids::{BrowserSessionId, FlowId, Id as _, OtpId};
 use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
 use tokio_postgres::types::Json;
@@ -47,7 +49,7 @@ pub async fn insert(
     id: FlowId,
     browser: BrowserSessionId,
     wish: &SignInPurpose,
-    (now, expires_at): (Timestamp, Timestamp),
+    lifetime: Range<Timestamp>,
 ) -> Result<(), Error> {
     let (request, parameters) = match wish {
         SignInPurpose::Account => (None, None),
@@ -57,7 +59,7 @@ pub async fn insert(
     db.execute(
         r"insert into sign_in_flows (id, browser_id, request, parameters, created_at, expires_at)
           values ($1, $2, $3, $4, $5, $6)",
-        &[&id.uuid(), &browser.uuid(), &request, &parameters, &now, &expires_at],
+        &[&id.uuid(), &browser.uuid(), &request, &parameters, &lifetime.start, &lifetime.end],
     )
     .await
     .map(drop)

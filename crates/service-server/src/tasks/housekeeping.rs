@@ -82,7 +82,7 @@ async fn clean_all(app: &App) -> bool {
     check(partitions::keep(app).await.map(drop), "Could not create or drop a partition of audit events");
     check(keys::prepare(app, app.clock.now()).await.map(drop), "Could not prepare the keys of audit events");
     check(retention::delete_ended(app).await.map(count), "Could not delete old sessions");
-    check(clean_once(app).await.map(count), "Could not delete expired rows");
+    check(clean_once(app).await.map(count), "Could not delete the expired rows of every table");
     all_done
 }
 
@@ -281,7 +281,7 @@ impl CleanupPass<'_> {
                 self.more |= rows >= size.unsigned_abs();
             }
             Err(error) => {
-                tracing::warn!(table, error = format!("{error:#}"), "Could not delete expired rows");
+                tracing::warn!(table, error = format!("{error:#}"), "Could not delete the expired rows of one table");
                 self.failure.get_or_insert(error.context(format!("could not delete expired rows of {table}")));
             }
         }

@@ -11,6 +11,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::app::App;
 
@@ -64,7 +65,8 @@ impl Supervisor {
         let task = task(Progress { app: self.app.clone(), name });
         let (stop, failed) = (self.app.stop.clone(), self.failed.clone());
         self.tasks.spawn(async move {
-            let panicked = AssertUnwindSafe(task).catch_unwind().await.is_err();
+            let panicked =
+                AssertUnwindSafe(task.instrument(tracing::error_span!("task", name))).catch_unwind().await.is_err();
             if !stop.is_cancelled() {
                 tracing::error!(task = name, panicked, "A background task ended; this node stops");
                 failed.get_or_init(|| TaskEnded { name, panicked });

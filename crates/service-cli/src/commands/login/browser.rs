@@ -92,9 +92,9 @@ fn build_authorize_url(
 
 /// Prints the URL for a browser on another machine, and prompts for the URL that it ends on.
 fn print_url(url: &Url, redirect_uri: &str) {
-    output::print_instruction("1. Open this URL on any computer:");
+    output::print_instruction("1. Open this URL on any computer and sign in:");
     output::print_instruction(&format!("     {url}"));
-    output::print_instruction(&format!("2. When the page fails to load ({redirect_uri}?...), copy its full URL."));
+    output::print_instruction(&format!("2. The last page fails to load ({redirect_uri}?...). Copy its full URL."));
     output::print_instruction(&format!("   {PASTE_WARNING}"));
     output::print_prompt(PASTE_PROMPT);
 }

@@ -8,6 +8,7 @@ use service_api::{
     sign_in::OtpRequested,
     token::{DeviceSecret, OtpCode},
 };
+use service_client::EnteredCode;
 
 use super::attempt::SignInAttempt;
 use crate::{
@@ -90,8 +91,8 @@ async fn enter_code(
             context.output.error(&format!("The code has {} digits.", requested.code_length));
             continue;
         }
-        let typed = (requested.otp_id, OtpCode::new(digits));
-        let exchange = attempt.client.exchange_otp(SERVICE_CLI, typed, &attempt.scope, device);
+        let entered = EnteredCode { otp_id: requested.otp_id, code: OtpCode::new(digits) };
+        let exchange = attempt.client.exchange_otp(SERVICE_CLI, entered, &attempt.scope, device);
         match context.spin_while(exchange).await {
             Ok(tokens) => return Ok(CodeEntry::SignedIn(tokens)),
             Err(error) if error.is_code(ErrorCode::InvalidGrant) => wrong_codes += 1,

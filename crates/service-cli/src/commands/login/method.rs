@@ -51,7 +51,7 @@ async fn read_options(attempt: &mut SignInAttempt<'_>, email: &str, facts: &mut 
     if sso.required || facts.browser {
         let needs = if facts.browser { "." } else { ", which needs a browser." };
         let domain = strip_control(email.rsplit('@').next().unwrap_or_default());
-        attempt.context.output.info(&format!("{domain} signs in with {}{needs}", sso.name));
+        attempt.context.output.info(&format!("Users of {domain} sign in with {}{needs}", sso.name));
         attempt.authorize_url = sso.authorize_url.unwrap_or_else(|| attempt.authorize_url.clone());
     }
     Ok(())

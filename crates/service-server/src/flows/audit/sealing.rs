@@ -37,7 +37,7 @@ pub struct SealingPass {
 pub async fn check_numbering(app: &App) -> anyhow::Result<()> {
     if store::audit_seals::update_numbering(&app.background_database.connect().await?).await? {
         tracing::warn!(
-            "This is another database than before, restored from a dump: the chain of seals goes on with its numbers"
+            "The database was restored from a dump: the chain of seals continues with its transaction numbers"
         );
     }
     Ok(())
@@ -77,7 +77,7 @@ pub async fn end_of_chain(app: &App, db: &Connection) -> anyhow::Result<Option<S
         let intact = seal.check(&app.root_keys, before.as_ref());
         anyhow::ensure!(
             intact.is_ok(),
-            "seal {} is not what was made ({intact:?}): run `serviced admin audit verify`",
+            "seal {} was altered ({intact:?}): run `serviced admin audit verify`",
             seal.number
         );
     }
@@ -86,7 +86,7 @@ pub async fn end_of_chain(app: &App, db: &Connection) -> anyhow::Result<Option<S
         let there = youngest.as_ref().is_some_and(|seal| seal.number > seen.number || seal.link == seen.link);
         anyhow::ensure!(
             there,
-            "the chain of seals ends before {}: it was cut off, or the database was restored behind this node",
+            "the chain of seals ends before {}: it was cut off, or the database was restored while this node ran",
             seen.anchor()
         );
     }

@@ -59,7 +59,7 @@ pub async fn verify(
         }
     }
     if let Some(anchor) = anchor.filter(|_| !anchored) {
-        report.problems.push(format!("no seal is {anchor}: seals were removed, and perhaps replaced"));
+        report.problems.push(format!("no seal matches the anchor {anchor}: seals were removed, and perhaps replaced"));
     }
     for (number, key) in std::mem::take(&mut report.unproved) {
         report.problems.push(format!(
@@ -112,7 +112,7 @@ impl VerificationReport {
             Err(BrokenLink::UnknownKey(key)) => self.unproved.push((number, key)),
             Err(BrokenLink::Missing) => self.problems.push(format!("the seal before seal {number} is missing")),
             Err(BrokenLink::Changed) => {
-                self.problems.push(format!("seal {number} is not the one that was made, or not in its place"));
+                self.problems.push(format!("seal {number} was changed or moved"));
             }
         }
         self.youngest = Some(seal);
@@ -136,9 +136,9 @@ impl VerificationReport {
             && store::audit_seals::is_dropped(&db, seal.month, seal.number).await?;
         if !intact && !dropped_meanwhile {
             let what = if sealed == found {
-                "an event is not what it was, or not in its place".to_owned()
+                "an event was changed or moved".to_owned()
             } else {
-                format!("{sealed} events were sealed, {found} are there")
+                format!("{sealed} events were sealed, {found} were found")
             };
             self.problems.push(format!("seal {} of {:.0}: {what}", seal.number, seal.sealed_at));
         }
@@ -181,14 +181,14 @@ impl VerificationReport {
                 let sealed_since = store::audit_seals::find_sealed_until(&db, range.numbering).await? > range.from;
                 if !sealed_since {
                     self.problems.push(format!(
-                        "events since {oldest:.0} are under no seal: does any node run, and does it log why not?"
+                        "events since {oldest:.0} are not sealed: check that a node is running, and its log"
                     ));
                 }
             }
         }
         let sealed: i64 = self.months.values().map(|month| month.events).sum();
         if settled > sealed {
-            self.problems.push(format!("{} events are under no seal, and too old for that", settled - sealed));
+            self.problems.push(format!("{} events are not sealed, although they should be by now", settled - sealed));
         }
         Ok(())
     }

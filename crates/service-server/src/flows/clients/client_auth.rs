@@ -127,12 +127,12 @@ async fn verify_assertion(
 /// Checks that signatures can be verified with these keys, and that a signature can name its key.
 pub fn check_keys(jwks: &serde_json::Value) -> anyhow::Result<()> {
     let set: JwkSet = serde_json::from_value(jwks.clone())
-        .map_err(|error| anyhow::anyhow!("the file holds no JSON Web Key Set that can be read: {error}"))?;
-    anyhow::ensure!(!set.keys.is_empty(), "the JSON Web Key Set holds no keys");
+        .map_err(|error| anyhow::anyhow!("the file is not a valid JSON Web Key Set: {error}"))?;
+    anyhow::ensure!(!set.keys.is_empty(), "the JSON Web Key Set has no keys");
     for (place, key) in set.keys.iter().enumerate() {
         anyhow::ensure!(
             is_usable(key) && DecodingKey::from_jwk(key).is_ok(),
-            "key {} of the set cannot be used: give P-256 keys for ES256, RSA keys for RS256, or Ed25519 keys for EdDSA",
+            "key {} of the set is not supported: use P-256 keys for ES256, RSA keys for RS256, or Ed25519 keys for EdDSA",
             place + 1
         );
         let is_named = key
@@ -140,7 +140,7 @@ pub fn check_keys(jwks: &serde_json::Value) -> anyhow::Result<()> {
             .key_id
             .as_ref()
             .is_some_and(|kid| set.keys[..place].iter().all(|other| other.common.key_id.as_ref() != Some(kid)));
-        anyhow::ensure!(is_named || set.keys.len() == 1, "of several keys each needs a kid of its own");
+        anyhow::ensure!(is_named || set.keys.len() == 1, "each of several keys needs its own kid");
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ pub async fn create(app: &App, wanted: &ClientToRegister) -> anyhow::Result<Regi
     if let Some(jwks) = &wanted.jwks {
         anyhow::ensure!(
             !registration::has_private_key(jwks),
-            "the keys hold a private or a shared one; give public keys only"
+            "the file contains a private or a symmetric key: use public keys only"
         );
         client_auth::check_keys(jwks)?;
     }

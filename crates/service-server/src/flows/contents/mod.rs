@@ -301,8 +301,8 @@ pub async fn update(
     if to.in_workspace && (to != space || fields.get("name") != found.content.fields.get("name")) {
         check_shared_name(&fields)?;
     }
-    let change = ContentChange { fields: &fields, to, now };
-    let updated = store::contents::update(&db, space, kind, (id, found.version), &change).await?;
+    let change = ContentChange { id, version: found.version, fields: &fields, to, now };
+    let updated = store::contents::update(&db, space, kind, &change).await?;
     // Another request changed it between reading and writing.
     let updated = updated.ok_or(ContentError::PreconditionFailed)?;
     let (from, to) = (Footprint { space, bytes: found.bytes }, Footprint { space: to, bytes: updated.bytes });

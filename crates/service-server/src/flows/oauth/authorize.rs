@@ -174,7 +174,7 @@ pub async fn open_flow(
     }
     let made_since = later(now, -lifetimes::ANONYMOUS_BROWSER);
     store::browser_sessions::extend(&db, browser.id, made_since, expires_at).await?;
-    store::sign_in_flows::insert(&db, id, browser.id, &wish, (now, expires_at)).await?;
+    store::sign_in_flows::insert(&db, id, browser.id, &wish, now..expires_at).await?;
     Ok(SignInFlow { id, wish, email: None, otp_id: None, resend_at: None, created_at: now, finished: false })
 }
 

@@ -156,7 +156,7 @@ async fn fetch(app: &App, meta: &RequestMeta, wanted: &DocumentRequest<'_>) -> R
     }
     let fetched = document_fetcher::fetch(&app.documents, url, *user_id).await;
     let fetched = fetched.map_err(|why: FetchError| {
-        tracing::info!(why = why.as_str(), host, "A client's document could not be fetched");
+        tracing::info!(why = why.to_string(), host, "A client's document could not be fetched");
         // Who finds no place has learned nothing about the document.
         if !matches!(why, FetchError::Busy | FetchError::HostBusy | FetchError::UserBusy) {
             turn.failed();
@@ -170,7 +170,7 @@ async fn fetch(app: &App, meta: &RequestMeta, wanted: &DocumentRequest<'_>) -> R
     if blocked_hosts::is_blocked(&db, &[id]).await? || blocked_hosts::is_blocked(&db, &metadata.redirect_uris).await? {
         return Err(ClientMetadataError::BlockedHost);
     }
-    store::clients::replace_document(&db, id, &metadata, (now, later(now, fetched.fresh_for))).await?;
+    store::clients::replace_document(&db, id, &metadata, now, later(now, fetched.fresh_for)).await?;
     Ok(db.commit().await?)
 }
 

@@ -29,7 +29,7 @@ use crate::{
 /// What the user is shown.
 pub struct ConsentPrompt {
     pub client: String,
-    pub voucher: Voucher,
+    pub name_source: NameSource,
     pub host: String,
     pub unproven: bool,
     /// The response goes to the user's own machine.
@@ -42,7 +42,7 @@ pub struct ConsentPrompt {
 }
 
 /// Who verified the name of a client.
-pub enum Voucher {
+pub enum NameSource {
     /// It is a first-party client: it has access to everything that the user has access to.
     FirstParty,
     Operator,
@@ -52,7 +52,7 @@ pub enum Voucher {
     },
 }
 
-impl Voucher {
+impl NameSource {
     fn of(client: &Client) -> Self {
         match client.kind {
             ClientKind::FirstParty => Self::FirstParty,
@@ -196,7 +196,7 @@ pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<C
         }
     }
     Ok(ConsentPrompt {
-        voucher: Voucher::of(&client),
+        name_source: NameSource::of(&client),
         unproven,
         local: redirect::check(uri) == Ok(redirect::RedirectKind::Loopback),
         client: client.name,

@@ -84,7 +84,10 @@ pub async fn finish(
     let details = json!({ "replayed": finished.replayed, "epoch": finished.epoch.is_some() });
     let event = operator.event(EventName::RestoreFinished, None, details, now)?;
     let db = app.database.begin().await?;
-    anyhow::ensure!(store::installation::mark_finished(&db, &found.server).await?, "another operator was faster");
+    anyhow::ensure!(
+        store::installation::mark_finished(&db, &found.server).await?,
+        "another operator has just finished this restore"
+    );
     event.insert(&db).await?;
     db.commit().await?;
     Ok(Some(finished))
@@ -161,8 +164,8 @@ async fn retire_key(app: &App, copied: &CopiedEvent) -> anyhow::Result<bool> {
         Ok(()) => Ok(true),
         Err(RetireKeyError::Unknown) => Ok(false),
         Err(RetireKeyError::StillNeeded) => anyhow::bail!(
-            "the signing key {kid} was retired after the backup, and nothing else signs: make a successor with a lead of \
-             one second (`serviced keys rotate`), then finish the restore again"
+            "the signing key {kid} was retired after the backup, and no other key signs: create a successor with \
+             keys.publish_lead_seconds set to 1 (`serviced keys rotate`), then finish the restore again"
         ),
         Err(error @ (RetireKeyError::Database(_) | RetireKeyError::Defect(_))) => Err(error.into()),
     }

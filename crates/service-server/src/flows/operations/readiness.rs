@@ -3,36 +3,24 @@
 use crate::{app::App, database::restore_fence::Fence, store, tokens::revocations::StaleReason};
 
 /// Why a node is not ready.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum NotReady {
+    #[error("the node is stopping")]
     Stopping,
+    #[error("there is no signing key")]
     NoSigningKey,
+    #[error("the database does not answer")]
     NoDatabase,
+    #[error("the database looks restored from a backup; see `serviced admin restore finish`")]
     Restored,
+    #[error("the database was not checked for a restore yet")]
     NotCompared,
+    #[error("the revocations were not read for 30 seconds")]
     NoRevocations,
+    #[error("no heartbeat was confirmed for 30 seconds; check that this is the primary, and that its standby follows")]
     NoHeartbeat,
+    #[error("the clock differs from the database's by more than 10 seconds")]
     WrongClock,
-}
-
-impl NotReady {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopping => "not ready: the node is stopping\n",
-            Self::NoSigningKey => "not ready: there is no signing key\n",
-            Self::NoDatabase => "not ready: the database does not answer\n",
-            Self::Restored => {
-                "not ready: the database looks restored from a backup; see `serviced admin restore finish`\n"
-            }
-            Self::NotCompared => "not ready: the database server was not compared yet with the one before\n",
-            Self::NoRevocations => "not ready: the revocations were not read for 30 seconds\n",
-            Self::NoHeartbeat => {
-                "not ready: no heartbeat was confirmed for 30 seconds; is this the primary, and does its standby follow?\n"
-            }
-            Self::WrongClock => "not ready: the clock differs from the database's by more than 10 seconds\n",
-        }
-    }
 }
 
 pub async fn check(app: &App) -> Result<(), NotReady> {

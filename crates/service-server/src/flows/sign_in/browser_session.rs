@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use service_api::{
     ids::{BrowserSessionId, UserId},
-    token::{DeviceSecret, PresentedToken, Session, Token},
+    token::{BrowserSession, DeviceSecret, PresentedToken, Token},
 };
 use service_rules::{Timestamp, email::Address, lifetimes, signing::later};
 use subtle::ConstantTimeEq as _;
@@ -36,14 +36,14 @@ pub struct Browser {
     pub person: Option<SignedInUser>,
     digest: Digest,
     /// The cookie to set, if it differs from the one that was sent.
-    pub new_cookie: Option<Token<Session>>,
+    pub new_cookie: Option<Token<BrowserSession>>,
     /// The device secret to set, after a sign-in.
     pub new_device: Option<DeviceSecret>,
 }
 
 /// Finds the browser with this cookie.
 pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Browser>> {
-    let Some(cookie) = cookie.and_then(Token::<Session>::parse) else { return Ok(None) };
+    let Some(cookie) = cookie.and_then(Token::<BrowserSession>::parse) else { return Ok(None) };
     let now = app.clock.now();
     let digest = sha256(cookie.expose());
     let db = app.database.connect().await?;

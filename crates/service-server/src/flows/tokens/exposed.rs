@@ -7,7 +7,7 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     ids::UserId,
-    token::{CliToken, DeviceSecret, PresentedToken, Session, Token},
+    token::{BrowserSession, CliToken, DeviceSecret, PresentedToken, Token},
 };
 use service_rules::{Timestamp, cli_tokens, lifetimes, limits::Rate, signing::later};
 
@@ -62,7 +62,7 @@ async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Resu
     if let Some(token) = CliToken::parse(token.expose()) {
         return find_cli_token(app, &token, now).await;
     }
-    if let Some(session) = Token::<Session>::parse(token.expose()) {
+    if let Some(session) = Token::<BrowserSession>::parse(token.expose()) {
         let db = app.database.connect().await?;
         let found =
             store::browser_sessions::find(&db, &sha256(session.expose()), browser_session::idle_since(now), now)

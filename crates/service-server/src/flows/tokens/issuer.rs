@@ -29,7 +29,7 @@ impl Actor<'_> {
             Some(Requested::Personal) => Ok(None),
             Some(Requested::Workspace(id)) => Ok(Some(id)),
             None => {
-                let message = "must be a workspace id or personal".into();
+                let message = "must be a workspace ID or `personal`".into();
                 Err(FieldError { field: "workspaceId", message })
             }
         }

@@ -10,7 +10,7 @@ use service_api::{
     errors::Reason,
     ids::UserId,
     leaks::{Leaked, MOST_REPORTED},
-    token::{CliToken, Client, DeviceSecret, PresentedToken, Session, Token},
+    token::{BrowserSession, CliToken, Client, DeviceSecret, PresentedToken, Token},
 };
 use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, lineage, signing::later};
 
@@ -78,7 +78,7 @@ impl Reporting<'_> {
         let text = self.token.expose();
         if let Some(token) = CliToken::parse(text) {
             self.revoke_cli_token(&token).await
-        } else if let Some(cookie) = Token::<Session>::parse(text) {
+        } else if let Some(cookie) = Token::<BrowserSession>::parse(text) {
             self.revoke_browser_session(&cookie).await
         } else if let Some(secret) = Token::<Client>::parse(text) {
             self.revoke_client_secret(&secret).await
@@ -134,7 +134,7 @@ impl Reporting<'_> {
     }
 
     /// Signs out the browser of a cookie, and revokes what it created recently.
-    async fn revoke_browser_session(&self, cookie: &Token<Session>) -> anyhow::Result<()> {
+    async fn revoke_browser_session(&self, cookie: &Token<BrowserSession>) -> anyhow::Result<()> {
         let digest = sha256(cookie.expose());
         let since = browser_session::idle_since(self.now);
         let db = self.app.database.connect().await?;

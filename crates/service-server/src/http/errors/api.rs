@@ -203,9 +203,10 @@ pub fn cli_tokens(failure: CliTokenError, base_url: &str) -> ApiError {
         CliTokenError::NotAMember => SpaceError::NotFound.into(),
         CliTokenError::Limited(limited) => limited.into(),
         CliTokenError::TooMany => error(Conflict, "You have 100 valid tokens. Revoke one that you don't use."),
-        CliTokenError::AlreadyCreated => {
-            error(Conflict, "This Idempotency-Key already created a token. Its secret can't be shown again.")
-        }
+        CliTokenError::AlreadyCreated => error(
+            Conflict,
+            "This Idempotency-Key already created a token, whose secret can't be shown again. Use a new key.",
+        ),
         CliTokenError::NotFound => error(NotFound, "Token not found. List your tokens with GET /v1/cli/tokens."),
         CliTokenError::Inactive => error(Conflict, "This token is no longer valid. Create a new one."),
         CliTokenError::UserSessionRequired(refusal) => refusal.into(),

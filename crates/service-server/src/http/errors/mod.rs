@@ -34,24 +34,36 @@ pub struct ApiError {
     cause: Option<String>,
 }
 
-/// What goes wrong before any flow has begun, or in spite of it.
-#[derive(Clone, Copy, Debug)]
-pub enum Trouble {
-    Full,
+/// An error that no flow decides: the node is busy, slow, fenced or broken, or it does not read the request's head.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum EdgeError {
+    #[error("The service is busy. Try again in a moment.")]
+    Busy,
+    #[error("The service didn't respond in time. Try again in a moment.")]
     TooSlow,
-    /// The database looks restored from a backup, or this node has not looked yet.
+    /// The database looks restored from a backup, or this node has not compared it yet.
+    #[error("The service is being restored. Try again later.")]
     Fenced,
+    #[error("The service failed. Report the request_id to its operator.")]
     Defect,
+    #[error("Too many headers. Send at most 100, and 16 kB in total.")]
     HeadTooLarge,
+    #[error("The URL is too long. Send at most 8 kB.")]
     UriTooLong,
 }
 
-/// A request that cannot be read.
-#[derive(Clone, Debug)]
-pub enum Unreadable {
+/// The service cannot parse the request.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MalformedRequest {
+    #[error("{0}")]
     Body(String),
+    #[error("{0}")]
     Query(String),
+    /// The media type that the endpoint takes.
+    #[error("This Content-Type isn't supported. Send {0}.")]
     MediaType(&'static str),
+    /// The largest size that the endpoint takes, in bytes.
+    #[error("The body is too large. Send at most {0} bytes.")]
     TooLarge(usize),
 }
 
@@ -105,42 +117,37 @@ impl ApiError {
     }
 }
 
-impl From<Trouble> for ApiError {
-    fn from(trouble: Trouble) -> Self {
-        let later = |text: &str| error(TemporarilyUnavailable, text).with(header::RETRY_AFTER, "1");
-        match trouble {
-            Trouble::Full => later("The service is busy; try again in a moment.").on_page(PageProblem::Refused),
-            Trouble::TooSlow => later("The service could not answer in time; try again in a moment."),
-            Trouble::Fenced => later("The service is being restored; try again later.").on_page(PageProblem::Refused),
-            Trouble::Defect => error(ServerError, "The service failed; report the request_id to its operator."),
-            Trouble::HeadTooLarge => error(HeadersTooLarge, "Send at most 100 headers, 16 kB together."),
-            Trouble::UriTooLong => error(UriTooLong, "The address is too long; send at most 8 kB."),
+impl From<EdgeError> for ApiError {
+    fn from(refused: EdgeError) -> Self {
+        let text = refused.to_string();
+        let later = |text| error(TemporarilyUnavailable, text).with(header::RETRY_AFTER, "1");
+        match refused {
+            EdgeError::Busy | EdgeError::Fenced => later(text).on_page(PageProblem::Refused),
+            EdgeError::TooSlow => later(text),
+            EdgeError::Defect => error(ServerError, text),
+            EdgeError::HeadTooLarge => error(HeadersTooLarge, text),
+            EdgeError::UriTooLong => error(UriTooLong, text),
         }
     }
 }
 
-impl From<Unreadable> for ApiError {
-    fn from(unreadable: Unreadable) -> Self {
-        match unreadable {
-            Unreadable::Body(what) | Unreadable::Query(what) => error(InvalidRequest, what),
-            Unreadable::MediaType(expected) => {
-                let text = format!("The body's Content-Type is not understood; send {expected}.");
-                error(UnsupportedMediaType, text)
-            }
-            Unreadable::TooLarge(limit) => {
-                let text = format!("The body is too large; send at most {limit} bytes.");
-                error(PayloadTooLarge, text).with(header::CONNECTION, "close")
-            }
+impl From<MalformedRequest> for ApiError {
+    fn from(malformed: MalformedRequest) -> Self {
+        let text = malformed.to_string();
+        match malformed {
+            MalformedRequest::Body(_) | MalformedRequest::Query(_) => error(InvalidRequest, text),
+            MalformedRequest::MediaType(_) => error(UnsupportedMediaType, text),
+            MalformedRequest::TooLarge(_) => error(PayloadTooLarge, text).with(header::CONNECTION, "close"),
         }
     }
 }
 
 pub async fn not_found() -> ApiError {
-    error(NotFound, "There is nothing at this address.")
+    error(NotFound, "This path doesn't exist. The API reference is at /docs.")
 }
 
 pub async fn method_not_allowed() -> ApiError {
-    error(MethodNotAllowed, "This address does not take this method; the Allow header lists those it takes.")
+    error(MethodNotAllowed, "This path doesn't support this method. The Allow header lists those it supports.")
 }
 
 impl From<database::Error> for ApiError {
@@ -155,11 +162,11 @@ impl From<database::Error> for ApiError {
 /// variants.
 impl From<anyhow::Error> for ApiError {
     fn from(broken: anyhow::Error) -> Self {
-        let trouble = match broken.downcast_ref::<database::Error>() {
-            Some(database::Error::Unavailable(_)) => Trouble::TooSlow,
-            _ => Trouble::Defect,
+        let refused = match broken.downcast_ref::<database::Error>() {
+            Some(database::Error::Unavailable(_)) => EdgeError::TooSlow,
+            _ => EdgeError::Defect,
         };
-        Self { cause: Some(format!("{broken:#}")), ..trouble.into() }
+        Self { cause: Some(format!("{broken:#}")), ..refused.into() }
     }
 }
 

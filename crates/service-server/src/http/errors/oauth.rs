@@ -26,8 +26,7 @@ impl From<ClientAuthError> for ApiError {
     fn from(refusal: ClientAuthError) -> Self {
         match refusal {
             ClientAuthError::InvalidClient => {
-                let text = "Client authentication failed. Check the client id and the authentication method that it is \
-                            registered for.";
+                let text = "Client authentication failed. Check the client ID, its secret or key, and how it is sent.";
                 error(InvalidClient, text).with(header::WWW_AUTHENTICATE, "Basic realm=\"service\"")
             }
             ClientAuthError::UnauthorizedClient => error(UnauthorizedClient, "This client can't use this grant type."),
@@ -78,7 +77,7 @@ impl From<InvalidTokenRequest> for ApiError {
         match refusal {
             InvalidTokenRequest::MissingParameter(name) => missing_parameter(name),
             InvalidTokenRequest::MalformedWorkspaceId => {
-                error(InvalidRequest, "The parameter workspace_id must be a workspace id.")
+                error(InvalidRequest, "The parameter workspace_id must be a workspace ID.")
             }
             InvalidTokenRequest::NotAMember => {
                 let text = "Workspace not found, or you don't have access. The code is still valid: retry without \
@@ -109,7 +108,7 @@ fn invalid_refresh_token(reason: Option<Reason>) -> ApiError {
     let text = match reason {
         None => "The refresh token is invalid for this client. Sign in again.",
         Some(Reason::Expired) => "The session has expired. Sign in again.",
-        Some(Reason::Idle) => "The session was not used for too long. Sign in again.",
+        Some(Reason::Idle) => "The session expired because it was not used. Sign in again.",
         Some(Reason::Superseded | Reason::Replayed) => {
             "An old refresh token was used again, so the session was revoked to protect the account. Sign in again."
         }
@@ -118,7 +117,7 @@ fn invalid_refresh_token(reason: Option<Reason>) -> ApiError {
         Some(Reason::Leaked) => "A token of the session was reported as leaked, so it was revoked. Sign in again.",
         Some(Reason::WorkspaceRemoved) => "You're no longer a member of the session's workspace. Sign in again.",
         Some(Reason::UserDisabled) => "The account is disabled. Contact the operator.",
-        Some(Reason::ClientDisabled) => "This app was disabled by an operator.",
+        Some(Reason::ClientDisabled) => "An operator disabled this app. Contact the operator.",
         Some(Reason::WrongAudience) => "The refresh token is for another resource. Sign in again.",
     };
     let refused = error(InvalidGrant, text);

@@ -96,7 +96,7 @@ impl From<ClientMetadataError> for ApiError {
         };
         match failure {
             ClientMetadataError::InvalidUrl => {
-                invalid(PageProblem::MetadataAddress, "The client id is not the address of a metadata document.")
+                invalid(PageProblem::MetadataAddress, "The client ID isn't the URL of a client metadata document.")
             }
             ClientMetadataError::NotFetched => {
                 invalid(PageProblem::MetadataFailed, "The client metadata document could not be loaded.")

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::{
     flows::clients::client_auth::PresentedClient,
     http::{
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         query,
     },
 };
@@ -61,10 +61,10 @@ pub fn presented(headers: &HeaderMap, body: impl Into<InBody>) -> Result<Present
     let (basic, second) = (values.next(), values.next());
     let ways = [basic.is_some(), second.is_some(), secret.is_some(), assertion.is_some()];
     if ways.iter().filter(|way| **way).count() > 1 {
-        return Err(Unreadable::Body("The client authenticates in two ways. Use one.".into()).into());
+        return Err(MalformedRequest::Body("The client authenticates in two ways. Use one.".into()).into());
     }
     if assertion.is_some() && assertion_type.as_deref() != Some(ASSERTION_TYPE) {
-        return Err(Unreadable::Body(format!("client_assertion_type must be {ASSERTION_TYPE}.")).into());
+        return Err(MalformedRequest::Body(format!("client_assertion_type must be {ASSERTION_TYPE}.")).into());
     }
     let Some(value) = basic else {
         // An assertion names its client, so client_id may be left out. It counts only if the signature is right.
@@ -73,7 +73,7 @@ pub fn presented(headers: &HeaderMap, body: impl Into<InBody>) -> Result<Present
     };
     let basic = read(value).ok_or(ClientAuthError::InvalidClient)?;
     if id.is_some() && id != basic.id {
-        return Err(Unreadable::Body(
+        return Err(MalformedRequest::Body(
             "client_id differs from the client in the Authorization header. Send one of them.".into(),
         )
         .into());

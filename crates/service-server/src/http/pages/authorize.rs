@@ -18,12 +18,11 @@ use crate::{
     },
     http::{
         body,
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         pages::{
             problem::{Link, Problem},
-            see_other,
-            visitor::{Navigation, Visitor},
-            with_cookie,
+            request_browser::{Navigation, RequestBrowser},
+            see_other, with_cookie,
         },
         query,
     },
@@ -34,13 +33,13 @@ pub async fn by_query(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
     _: Navigation,
-    visitor: Visitor,
+    request_browser: RequestBrowser,
     request: Request,
 ) -> Result<Response, ApiError> {
     let pairs = query::pairs(request.uri().query().unwrap_or_default());
-    let pairs =
-        pairs.ok_or_else(|| Unreadable::Query("The query cannot be decoded. Check its percent-encoding.".into()))?;
-    let begun = authorize::begin(&app, &meta, visitor.0, &Parameters(&pairs)).await?;
+    let pairs = pairs
+        .ok_or_else(|| MalformedRequest::Query("The query cannot be decoded. Check its percent-encoding.".into()))?;
+    let begun = authorize::begin(&app, &meta, request_browser.0, &Parameters(&pairs)).await?;
     go_on(&app, &meta, begun.browser.as_ref(), begun.next)
 }
 

@@ -10,7 +10,7 @@ use crate::{
         RequestMeta,
         oauth::{
             authorize::{self, SignInFlow},
-            consent_prompt::{self, ConsentError, Decision, Voucher},
+            consent_prompt::{self, ConsentError, Decision, NameSource},
         },
         sign_in::browser_session::Browser,
     },
@@ -19,9 +19,10 @@ use crate::{
         pages::{
             Choice, STYLESHEET,
             authorize::go_on,
-            page, see_other,
+            page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
             sign_in::{find, leads_to},
-            visitor::{Form, Visitor},
             with_cookie,
         },
         path::PathId,
@@ -42,7 +43,7 @@ struct Consent<'a> {
     action: String,
     switch_action: String,
     client: String,
-    voucher: Voucher,
+    name_source: NameSource,
     host: String,
     unproven: bool,
     local: bool,
@@ -63,7 +64,7 @@ struct ScopeShown<'a> {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let (browser, flow) = find(&app, browser, &id).await?;
@@ -115,7 +116,7 @@ fn ask(
     flow: &SignInFlow,
     question: consent_prompt::ConsentPrompt,
 ) -> Result<Response, ApiError> {
-    let first_party = question.voucher.is_first_party();
+    let first_party = question.name_source.is_first_party();
     let t = app.locales.of(meta.language);
     let sentence = |word| if first_party { t.own_scope(word) } else { t.scope(word) };
     let choice = |space: consent_prompt::SpaceChoice| Choice {
@@ -124,10 +125,10 @@ fn ask(
         owner: space.owner,
         checked: space.usual,
     };
-    let title = match &question.voucher {
-        Voucher::FirstParty => t.consent.title_own.to_string(),
-        Voucher::Operator => t.consent.title_client.with("client", &question.client).to_string(),
-        Voucher::Unverified { .. } => t.consent.title_app.to_string(),
+    let title = match &question.name_source {
+        NameSource::FirstParty => t.consent.title_own.to_string(),
+        NameSource::Operator => t.consent.title_client.with("client", &question.client).to_string(),
+        NameSource::Unverified { .. } => t.consent.title_app.to_string(),
     };
     let template = Consent {
         t,
@@ -137,7 +138,7 @@ fn ask(
         action: format!("/consent/{}", flow.id),
         switch_action: format!("/consent/{}/switch", flow.id),
         client: question.client,
-        voucher: question.voucher,
+        name_source: question.name_source,
         host: question.host,
         unproven: question.unproven,
         local: question.local,

@@ -10,7 +10,7 @@ use crate::{
     },
     http::{
         errors::ApiError,
-        pages::{account::workspaces, see_other, visitor::Form},
+        pages::{account::workspaces, request_browser::Form, see_other},
         path::PathId,
     },
 };

@@ -47,7 +47,7 @@ impl Manual {
 
 #[derive(Template)]
 #[template(path = "pages/manual.html")]
-struct Page<'a> {
+struct ManualPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
@@ -68,7 +68,7 @@ pub async fn stylesheet() -> impl IntoResponse {
 pub async fn show(State(app): State<App>, Extension(manual): Extension<Manual>) -> Result<Response, ApiError> {
     let t = app.locales.of(Language::English);
     let Written { html, chapters, .. } = &*manual.0;
-    page(t, StatusCode::OK, &Page { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)
+    page(t, StatusCode::OK, &ManualPage { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)
 }
 
 /// Markdown of ours as HTML, whose headings can be linked to, and whose tables and examples can be moved about in by

@@ -7,8 +7,8 @@ pub mod invitations;
 pub mod manual;
 pub mod problem;
 mod received_invitation;
+pub mod request_browser;
 pub mod sign_in;
-pub mod visitor;
 pub mod workspace;
 
 use askama::Template;
@@ -23,7 +23,7 @@ use crate::{
     flows::sign_in::browser_session::Browser,
     http::{
         errors::ApiError,
-        pages::visitor::{set_cookie, set_device_cookie},
+        pages::request_browser::{set_cookie, set_device_cookie},
     },
     locales::Texts,
 };
@@ -85,7 +85,7 @@ fn see_other(location: &str) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The same response, with the browser's new cookies if it has any.
+/// Adds the browser's new cookies to a response, if it has any.
 fn with_cookie(mut response: Response, browser: &Browser) -> Response {
     if let Some(cookie) = &browser.new_cookie {
         set_cookie(response.headers_mut(), cookie);

@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Template)]
 #[template(path = "pages/problem.html")]
-struct Page<'a> {
+struct ProblemPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
@@ -143,8 +143,17 @@ fn by_status<'a>(texts: &'a Texts, status: StatusCode, limited_next: Option<&'a 
 impl Problem<'_> {
     pub(super) fn show(self, texts: &Texts, status: StatusCode, request_id: &str) -> Result<Response, ApiError> {
         let Self { heading, text, detail, next, link } = self;
-        let template =
-            Page { t: texts, title: heading, stylesheet: STYLESHEET, heading, text, detail, next, request_id, link };
+        let template = ProblemPage {
+            t: texts,
+            title: heading,
+            stylesheet: STYLESHEET,
+            heading,
+            text,
+            detail,
+            next,
+            request_id,
+            link,
+        };
         page(texts, status, &template, None)
     }
 }

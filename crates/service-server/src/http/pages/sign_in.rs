@@ -29,9 +29,9 @@ use crate::{
         pages::{
             STYLESHEET,
             authorize::go_on,
-            page, see_other,
-            visitor::{Form, Navigation, Visitor},
-            with_cookie,
+            page,
+            request_browser::{Form, Navigation, RequestBrowser},
+            see_other, with_cookie,
         },
         path::PathId,
     },
@@ -79,7 +79,7 @@ pub async fn begin(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
     _: Navigation,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
 ) -> Result<Response, ApiError> {
     let browser = match browser {
         Some(browser) if browser.person.is_some() => return see_other("/account"),
@@ -94,7 +94,7 @@ pub async fn begin(
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let t = app.locales.of(meta.language);
@@ -133,7 +133,7 @@ pub async fn send(
 pub async fn show_code(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let t = app.locales.of(meta.language);
@@ -162,9 +162,9 @@ pub async fn enter(
     };
     let problem = match wrong {
         VerifyOtpError::Code(OtpError::NotAccepted) | VerifyOtpError::NotAMember => {
-            Problem { status: StatusCode::BAD_REQUEST, text: t.code.wrong.to_string(), retry_after: None }
+            SignInProblem { status: StatusCode::BAD_REQUEST, text: t.code.wrong.to_string(), retry_after: None }
         }
-        VerifyOtpError::Code(OtpError::Limited(limited)) => Problem::limited(t, limited, &t.code.too_many),
+        VerifyOtpError::Code(OtpError::Limited(limited)) => SignInProblem::limited(t, limited, &t.code.too_many),
         VerifyOtpError::Database(error) => return Err(error.into()),
         VerifyOtpError::Defect(error) => return Err(error.into()),
     };
@@ -205,7 +205,7 @@ struct AddressPage<'a> {
 }
 
 impl AddressPage<'_> {
-    async fn show(&self, email: &str, problem: Option<Problem>) -> Result<Response, ApiError> {
+    async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
         let Self { app, t, browser, flow } = *self;
         let is_limited = problem.as_ref().is_some_and(|problem| problem.retry_after.is_some());
         let template = SignIn {
@@ -229,7 +229,7 @@ fn code_page(
     t: &Texts,
     browser: &Browser,
     flow: &SignInFlow,
-    problem: Option<&Problem>,
+    problem: Option<&SignInProblem>,
 ) -> Result<Response, ApiError> {
     let waits = browser::seconds_to_wait(flow, app.clock.now());
     let classes = ["0", "10", "20", "30", "40", "50", "60"];
@@ -257,13 +257,13 @@ pub(super) fn leads_to(flow: &SignInFlow) -> Option<&str> {
 }
 
 /// What went wrong with a form, for the page that shows it again.
-struct Problem {
+struct SignInProblem {
     status: StatusCode,
     text: String,
     retry_after: Option<u32>,
 }
 
-impl Problem {
+impl SignInProblem {
     fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
         let text = sentence.with("wait", t.duration(seconds.into())).to_string();
@@ -271,23 +271,24 @@ impl Problem {
     }
 }
 
-fn text_of(problem: Option<&Problem>) -> Option<String> {
+fn text_of(problem: Option<&SignInProblem>) -> Option<String> {
     problem.map(|problem| problem.text.clone())
 }
 
 /// What a page says about a code that was not sent. An error of the service itself is passed on.
-fn describe(t: &Texts, failure: RequestOtpError) -> Result<Problem, ApiError> {
-    let wrong = |text: &str| Problem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None };
+fn describe(t: &Texts, failure: RequestOtpError) -> Result<SignInProblem, ApiError> {
+    let wrong =
+        |text: &str| SignInProblem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None };
     match failure {
         RequestOtpError::InvalidAddress(_) => Ok(wrong(&t.sign_in.invalid_email)),
-        RequestOtpError::Limited(limited) => Ok(Problem::limited(t, limited, &t.sign_in.wait)),
+        RequestOtpError::Limited(limited) => Ok(SignInProblem::limited(t, limited, &t.sign_in.wait)),
         RequestOtpError::Client(_) => Ok(wrong(&t.sign_in.start_again)),
         RequestOtpError::Database(error) => Err(error.into()),
         RequestOtpError::Defect(error) => Err(error.into()),
     }
 }
 
-fn with_problem(mut response: Response, problem: Option<&Problem>) -> Response {
+fn with_problem(mut response: Response, problem: Option<&SignInProblem>) -> Response {
     if let Some(problem) = problem {
         *response.status_mut() = problem.status;
         if let Some(seconds) = problem.retry_after {

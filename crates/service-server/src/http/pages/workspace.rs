@@ -20,8 +20,9 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page, see_other,
-            visitor::{Form, Visitor},
+            STYLESHEET, When, page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
         },
         path::{PathId, PathIds},
         query::Query,
@@ -92,12 +93,14 @@ fn role_in(form: &Form) -> Option<Role> {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     PathId(id): PathId,
     query: Query,
 ) -> Result<Response, ApiError> {
     match browser {
-        Some(browser) => Page { app: &app, meta: &meta, browser: &browser, id: &id }.show(query.get("cursor")).await,
+        Some(browser) => {
+            WorkspacePage { app: &app, meta: &meta, browser: &browser, id: &id }.show(query.get("cursor")).await
+        }
         None => see_other("/sign-in"),
     }
 }
@@ -108,7 +111,7 @@ pub async fn change_role(
     PathIds(id, member): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let shown = Page { app: &app, meta: &meta, browser: &form.browser, id: &id };
+    let shown = WorkspacePage { app: &app, meta: &meta, browser: &form.browser, id: &id };
     let (Some(actor), Some(role)) = (shown.actor(), role_in(&form)) else { return see_other("/sign-in") };
     let change = ChangeRole { role: Some(role) };
     shown
@@ -126,7 +129,7 @@ pub async fn remove_member(
     PathIds(id, member): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let shown = Page { app: &app, meta: &meta, browser: &form.browser, id: &id };
+    let shown = WorkspacePage { app: &app, meta: &meta, browser: &form.browser, id: &id };
     let Some(actor) = shown.actor() else { return see_other("/sign-in") };
     shown
         .answer(workspaces::remove_member(&app, &actor, MemberPath { workspace_id: &id, user_id: &member }).await)
@@ -139,7 +142,7 @@ pub async fn invite(
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let shown = Page { app: &app, meta: &meta, browser: &form.browser, id: &id };
+    let shown = WorkspacePage { app: &app, meta: &meta, browser: &form.browser, id: &id };
     let (Some(actor), Some(role)) = (shown.actor(), role_in(&form)) else { return see_other("/sign-in") };
     let invite = Invite { email: form.get("email").to_owned(), role: Some(role) };
     shown.answer(invitations::invite(&app, &actor, &id, &invite).await.map(drop)).await
@@ -151,7 +154,7 @@ pub async fn revoke_invitation(
     PathIds(id, invitation): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let shown = Page { app: &app, meta: &meta, browser: &form.browser, id: &id };
+    let shown = WorkspacePage { app: &app, meta: &meta, browser: &form.browser, id: &id };
     let Some(actor) = shown.actor() else { return see_other("/sign-in") };
     shown
         .answer(
@@ -166,7 +169,7 @@ pub async fn leave(
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let shown = Page { app: &app, meta: &meta, browser: &form.browser, id: &id };
+    let shown = WorkspacePage { app: &app, meta: &meta, browser: &form.browser, id: &id };
     let Some(actor) = shown.actor() else { return see_other("/sign-in") };
     if form.get("sure").is_empty() {
         return see_other(&format!("/workspaces/{id}"));
@@ -179,14 +182,14 @@ pub async fn leave(
 }
 
 /// The page of one workspace, for the user of one browser.
-struct Page<'a> {
+struct WorkspacePage<'a> {
     app: &'a App,
     meta: &'a RequestMeta,
     browser: &'a Browser,
     id: &'a str,
 }
 
-impl Page<'_> {
+impl WorkspacePage<'_> {
     fn actor(&self) -> Option<Actor<'_>> {
         Actor::in_browser(self.browser, self.meta)
     }

@@ -13,7 +13,7 @@ use crate::{
     flows::audit::events::{self, EventQuery},
     http::{
         caller::{Audit, Read},
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         paging,
         query::Query,
         space::OwnSpace,
@@ -50,7 +50,8 @@ fn parameter<T>(
     parse: impl Fn(&str) -> Option<T>,
     wrong: impl Fn() -> String,
 ) -> Result<Option<T>, ApiError> {
-    let value = query.get(name).map(|text| parse(text).ok_or_else(|| Unreadable::Query(format!("{name} {}", wrong()))));
+    let value =
+        query.get(name).map(|text| parse(text).ok_or_else(|| MalformedRequest::Query(format!("{name} {}", wrong()))));
     Ok(value.transpose()?)
 }
 

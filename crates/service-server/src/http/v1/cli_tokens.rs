@@ -12,7 +12,7 @@ use crate::{
     http::{
         body::Body,
         caller::{AnyCaller, Read, RecentUserSession, Tokens, UserSession, Write},
-        errors::{ApiError, Unreadable, api},
+        errors::{ApiError, MalformedRequest, api},
         idempotency, paging,
         path::PathId,
         query::{self, Query},
@@ -22,7 +22,8 @@ use crate::{
 pub async fn create(
     State(app): State<App>,
     caller: RecentUserSession<Write<Tokens>>,
-    (headers, query): (HeaderMap, Query),
+    headers: HeaderMap,
+    query: Query,
     Body(mut request): Body<CreateCliToken>,
 ) -> Result<Json<CreatedCliToken>, ApiError> {
     request.workspace_id = query::one_workspace(request.workspace_id, &query)?;
@@ -38,7 +39,7 @@ pub async fn list(
 ) -> Result<Json<Page<ListedCliToken>>, ApiError> {
     let limit = paging::limit(&query)?;
     let status = StatusFilter::parse(query.get("status"))
-        .ok_or_else(|| Unreadable::Query("status must be active, expired, revoked or all.".into()))?;
+        .ok_or_else(|| MalformedRequest::Query("status must be active, expired, revoked or all.".into()))?;
     let user_id = caller.actor().user_id;
     let listed = flows::tokens::cli_tokens::list(&app, user_id, status, limit, query.get("cursor")).await;
     Ok(Json(listed.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))

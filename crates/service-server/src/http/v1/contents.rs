@@ -19,7 +19,7 @@ use crate::{
     http::{
         body::Body,
         caller::{OfKind, Packs, Read, Write},
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         idempotency,
         operation::Reply,
         paging,
@@ -59,7 +59,7 @@ impl Reply<Content> for Versioned {
 fn if_match(headers: &HeaderMap) -> Result<Precondition, ApiError> {
     let mut values = headers.get_all(header::IF_MATCH).iter();
     let Some(value) = values.next() else { return Ok(Precondition::Any) };
-    let unreadable = || Unreadable::Body("If-Match must be an ETag from a response with this content.".into());
+    let unreadable = || MalformedRequest::Body("If-Match must be an ETag from a response with this content.".into());
     let text = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(unreadable)?;
     if text.trim() == "*" {
         return Ok(Precondition::Any);

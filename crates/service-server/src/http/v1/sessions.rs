@@ -11,7 +11,7 @@ use crate::{
     flows,
     http::{
         caller::{Read, Sessions, UserSession, Write},
-        errors::{ApiError, Unreadable},
+        errors::{ApiError, MalformedRequest},
         paging,
         path::PathId,
         query::Query,
@@ -46,6 +46,6 @@ pub async fn end_others(
 
 /// How to treat what a revoked session made.
 fn made(query: &Query) -> Result<MadeTreatment, ApiError> {
-    let unknown = || Unreadable::Query("made must be recommended, keep or revoke.".into());
+    let unknown = || MalformedRequest::Query("made must be recommended, keep or revoke.".into());
     Ok(MadeTreatment::parse(query.get("made")).ok_or_else(unknown)?)
 }

@@ -53,7 +53,7 @@ fn a_month_that_need_not_be_kept_is_dropped_and_the_chain_says_so() -> Result<()
         assert_eq!(problems(&server.app).await?, Vec::<String>::new());
         server.sql("drop table audit_events_2025_12").await?;
         let found = problems(&server.app).await?.join("");
-        assert!(found.contains("3 events were sealed, 0 are there"), "{found}");
+        assert!(found.contains("3 events were sealed, 0 were found"), "{found}");
         Ok(())
     })
 }

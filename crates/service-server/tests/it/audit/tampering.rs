@@ -8,13 +8,13 @@ use crate::support::audit::{happen, problems, seal, without_limits};
 const TAMPERING: &[(&str, &str, &str)] = &[
     ("changed", "update audit_events set event = 'otp.failed' where id = MIDDLE", "seal 2 of"),
     ("emptied", "update audit_events set address = null where id = MIDDLE", "seal 2 of"),
-    ("deleted", "delete from audit_events where id = MIDDLE", "3 events were sealed, 2 are there"),
+    ("deleted", "delete from audit_events where id = MIDDLE", "3 events were sealed, 2 were found"),
     (
         "swapped",
         "update audit_events set request_id = (select k.request_id from kept_events k where k.id <> audit_events.id
              and k.id in (select id from kept_events order by written_by limit 2))
          where id in (select id from kept_events order by written_by limit 2)",
-        "not in its place",
+        "was changed or moved",
     ),
     (
         "reordered",
@@ -22,17 +22,17 @@ const TAMPERING: &[(&str, &str, &str)] = &[
              (select written_by from audit_events order by written_by limit 2) first)
          update audit_events set written_by = case when written_by = w[1] then w[2] else w[1] end
            from two where written_by = any(w)",
-        "not in its place",
+        "was changed or moved",
     ),
     ("moved in time", "update audit_events set at = at + interval '1 s' where id = MIDDLE", "seal 2 of"),
-    ("moved away", "update audit_events set at = at + interval '40 d' where id = MIDDLE", "2 are there"),
-    ("hidden", "update audit_events set numbering = 7 where id = MIDDLE", "2 are there"),
-    ("postponed", "update audit_events set written_by = 1e15 where id = MIDDLE", "2 are there"),
-    ("added", "insert into audit_events select gen_random_uuid(), FORGED, numbering, written_by from kept_events limit 1", "4 are there"),
-    ("added ahead", "insert into audit_events select gen_random_uuid(), FORGED, numbering, 1e15 from kept_events limit 1", "under no seal"),
-    ("all deleted", "delete from audit_events", "0 are there"),
-    ("seal changed", "update audit_seals set events = 2 where number = 2", "seal 2 is not the one"),
-    ("seal forged", "update audit_seals set mac = sha256('x') where number = 2", "seal 2 is not the one"),
+    ("moved away", "update audit_events set at = at + interval '40 d' where id = MIDDLE", "2 were found"),
+    ("hidden", "update audit_events set numbering = 7 where id = MIDDLE", "2 were found"),
+    ("postponed", "update audit_events set written_by = 1e15 where id = MIDDLE", "2 were found"),
+    ("added", "insert into audit_events select gen_random_uuid(), FORGED, numbering, written_by from kept_events limit 1", "4 were found"),
+    ("added ahead", "insert into audit_events select gen_random_uuid(), FORGED, numbering, 1e15 from kept_events limit 1", "not sealed"),
+    ("all deleted", "delete from audit_events", "0 were found"),
+    ("seal changed", "update audit_seals set events = 2 where number = 2", "seal 2 was changed"),
+    ("seal forged", "update audit_seals set mac = sha256('x') where number = 2", "seal 2 was changed"),
     ("seal deleted", "delete from audit_seals where number = 2", "before seal 3 is missing"),
     ("first seal deleted", "delete from audit_seals where number = 1", "before seal 2 is missing"),
     (
@@ -40,7 +40,7 @@ const TAMPERING: &[(&str, &str, &str)] = &[
         "insert into audit_seals select number + 1, month, true, numbering, from_transaction, to_transaction, 0, null, null, '',
              sealed_at, key_id, mac, link from audit_seals where number = 4;
          delete from audit_events",
-        "seal 5 is not the one",
+        "seal 5 was changed",
     ),
 ];
 

@@ -178,7 +178,7 @@ fn a_blocked_host_is_blocked_under_every_name_rv_11() -> Result<()> {
         };
         let known = register("Editor", "https://a.editor.test/cb").await?.field("client_id").to_owned();
         let printed = run(server, &["client", "block-host", "editor.test", "--operator", "eve"])?;
-        assert!(printed.contains("Disabled 1"), "{printed}");
+        assert!(printed.contains("disabled 1"), "{printed}");
         assert_eq!(recorded(server, "client.host_blocked").await?.as_deref(), Some("editor.test by eve"));
         let disabled = format!("select disabled_at is not null from clients where id = '{known}'");
         assert_eq!(server.sql(&disabled).await?.as_deref(), Some("t"));

@@ -96,7 +96,7 @@ fn only_owners_list_and_restore_what_members_delete_rv_21() -> Result<()> {
         let members = [(ann.user_id, Role::Owner), (bob.user_id, Role::Member), (cyd.user_id, Role::Viewer)];
         let acme = server.make_workspace("Acme", &members).await?;
         let query = format!("?workspaceId={acme}");
-        let id = make_deleted(server, ("/v1/projects", &query), &bob, &json!({ "name": "Plan" })).await?;
+        let id = make_deleted(server, "/v1/projects", &query, &bob, &json!({ "name": "Plan" })).await?;
         let (list, restore) = (format!("/v1/projects/deleted{query}"), format!("/v1/projects/{id}/restore{query}"));
         for (who, refused) in [(&bob, (403, "forbidden")), (&cyd, (403, "forbidden")), (&eve, (404, "not_found"))] {
             for (method, path) in [("GET", &list), ("POST", &restore)] {
@@ -136,8 +136,8 @@ fn deleted_content_is_restored_for_thirty_days_and_then_gone_rv_21() -> Result<(
         let body = json!({ "name": "Plan" });
         let mut all = Vec::new();
         for query in ["", &*shared] {
-            let first = make_deleted(server, ("/v1/projects", query), &ann, &body).await?;
-            all.push((query, first, make_deleted(server, ("/v1/projects", query), &ann, &body).await?));
+            let first = make_deleted(server, "/v1/projects", query, &ann, &body).await?;
+            all.push((query, first, make_deleted(server, "/v1/projects", query, &ann, &body).await?));
         }
         server.advance(30 * DAY - 1);
         clean_once(&server.app).await?;
@@ -176,7 +176,7 @@ fn a_list_of_deleted_content_has_pages_of_its_own_rv_21() -> Result<()> {
             // Ids follow the clock.
             server.advance(1);
             let body = json!({ "name": format!("{number}"), "type": "context" });
-            made.push(make_deleted(server, ("/v1/packs", ""), &ann, &body).await?);
+            made.push(make_deleted(server, "/v1/packs", "", &ann, &body).await?);
             server.advance(1);
             make(server, "/v1/packs", &ann, &body).await?;
         }
@@ -199,7 +199,7 @@ fn restoring_needs_room_like_creating_rv_21() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let body = json!({ "name": "Plan", "description": "a".repeat(1_000) });
-        let id = make_deleted(server, ("/v1/projects", ""), &ann, &body).await?;
+        let id = make_deleted(server, "/v1/projects", "", &ann, &body).await?;
         let restore = format!("/v1/projects/{id}/restore");
         let refused = async |why: &str| {
             let response = send(server, "POST", &restore, &ann, None).await?;
@@ -235,7 +235,7 @@ fn a_restored_pack_is_found_again_rv_21() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let body = json!({ "name": "Tides", "type": "context", "text": "High water." });
-        let id = make_deleted(server, ("/v1/packs", ""), &ann, &body).await?;
+        let id = make_deleted(server, "/v1/packs", "", &ann, &body).await?;
         let search = async || {
             let body = json!({ "type": "context", "query": "water" });
             anyhow::Ok(ids(&send(server, "POST", "/v1/packs/search", &ann, Some(&body)).await?).len())
@@ -250,7 +250,7 @@ fn a_restored_pack_is_found_again_rv_21() -> Result<()> {
 }
 
 /// Deleted contents of a kind in personal space, as many as given, that existed for a minute.
-async fn fill(server: &TestServer, user: UserId, kind: &str, (many, fields): (u32, &str)) -> Result<()> {
+async fn fill(server: &TestServer, user: UserId, kind: &str, many: u32, fields: &str) -> Result<()> {
     let space = user.uuid();
     let at = service_api::instant::to_text(server.now());
     server
@@ -291,7 +291,7 @@ fn creating_and_deleting_pushes_out_nothing_that_existed_longer_rv_21() -> Resul
             let counted = server.sql(&format!("select count(*) from deleted_contents where {of}")).await?;
             anyhow::Ok(counted.context("no count")?.parse::<u32>()?)
         };
-        fill(server, ann.user_id, "proj", (10_000, "'{\"name\":\"a\"}'")).await?;
+        fill(server, ann.user_id, "proj", 10_000, "'{\"name\":\"a\"}'").await?;
         // Counting takes a while, so it is not done after every deletion.
         let (id, _) = make(server, "/v1/projects", &ann, &json!({ "name": "Plan" })).await?;
         assert_eq!(send(server, "DELETE", &format!("/v1/projects/{id}"), &ann, None).await?.status, 204);
@@ -303,9 +303,9 @@ fn creating_and_deleting_pushes_out_nothing_that_existed_longer_rv_21() -> Resul
         // Of another kind there is room, until all kinds together hold 512 MB.
         server.sql("delete from deletions").await?;
         let large = format!("jsonb_build_object('name', repeat('a', {}))", MEGABYTE - 12);
-        fill(server, ann.user_id, "rec", (511, &large)).await?;
+        fill(server, ann.user_id, "rec", 511, &large).await?;
         assert!(comes_back(server, &ann, 30).await?, "there is room for it");
-        fill(server, ann.user_id, "case", (1, &large)).await?;
+        fill(server, ann.user_id, "case", 1, &large).await?;
         assert!(!comes_back(server, &ann, 30).await?, "more than 512 MB are kept");
         assert_eq!(count("true").await?, 512);
         assert!(comes_back(server, &ann, 90).await?, "what existed for longest is dropped first");
@@ -363,7 +363,7 @@ fn the_database_hides_deleted_content_of_other_spaces_rv_21() -> Result<()> {
             server.sign_in("bob@acme.test", "read write").await?,
         );
         for who in [&ann, &bob] {
-            make_deleted(server, ("/v1/projects", ""), who, &json!({ "name": "Secret" })).await?;
+            make_deleted(server, "/v1/projects", "", who, &json!({ "name": "Secret" })).await?;
         }
         let count = "select count(*) from deleted_contents";
         assert_eq!(server.sql(&format!("set role serviced; {count}")).await?.as_deref(), Some("0"));

@@ -49,7 +49,7 @@ async fn restored_events(server: &TestServer) -> Result<Option<String>> {
 fn of_two_restores_at_once_one_restores_and_both_succeed_rv_21() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
-        let id = make_deleted(server, ("/v1/projects", ""), &ann, &json!({ "name": "Plan" })).await?;
+        let id = make_deleted(server, "/v1/projects", "", &ann, &json!({ "name": "Plan" })).await?;
         let path = format!("/v1/projects/{id}/restore");
         // One waits for the room in the space, the other for the first.
         let holder = Holder::begin(server, "update space_usage set bytes = bytes").await?;
@@ -74,7 +74,7 @@ fn of_two_restores_at_once_one_restores_and_both_succeed_rv_21() -> Result<()> {
 fn a_deletion_that_meets_a_restore_deletes_what_was_restored_rv_21() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
-        let id = make_deleted(server, ("/v1/projects", ""), &ann, &json!({ "name": "Plan" })).await?;
+        let id = make_deleted(server, "/v1/projects", "", &ann, &json!({ "name": "Plan" })).await?;
         let (one, restore) = (format!("/v1/projects/{id}"), format!("/v1/projects/{id}/restore"));
         let holder = Holder::begin(server, "update space_usage set bytes = bytes").await?;
         let restoring = send(server, "POST", &restore, &ann, None);
@@ -132,7 +132,7 @@ fn restores_and_deletions_of_one_content_end_in_one_place_rv_21() -> Result<()> 
 fn making_room_for_deleted_content_waits_for_no_restore_rv_21() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
-        let first = make_deleted(server, ("/v1/projects", ""), &ann, &json!({ "name": "Plan" })).await?;
+        let first = make_deleted(server, "/v1/projects", "", &ann, &json!({ "name": "Plan" })).await?;
         let (second, _) = make(server, "/v1/projects", &ann, &json!({ "name": "Other" })).await?;
         server.advance(60);
         // As many as are kept, and the first existed for the shortest time.
@@ -181,7 +181,7 @@ fn an_owner_who_loses_the_role_meanwhile_restores_nothing_rv_21() -> Result<()> 
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Owner)]).await?;
         let query = format!("?workspaceId={acme}");
-        let id = make_deleted(server, ("/v1/projects", &query), &ann, &json!({ "name": "Plan" })).await?;
+        let id = make_deleted(server, "/v1/projects", &query, &ann, &json!({ "name": "Plan" })).await?;
         let path = format!("/v1/projects/{id}/restore{query}");
         let holder = Holder::begin(server, "update memberships set role = 'member'").await?;
         let letting = async {

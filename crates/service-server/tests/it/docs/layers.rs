@@ -32,7 +32,7 @@ const LAYERS: [Layer; 3] = [
 ];
 
 #[test]
-fn floors_look_down_only() -> Result<()> {
+fn a_layer_uses_only_the_layers_below_it() -> Result<()> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for layer in &LAYERS {
         for module in layer.modules {
@@ -43,7 +43,8 @@ fn floors_look_down_only() -> Result<()> {
         for (path, text) in sources(&format!("service-server/src/{}", layer.module)) {
             let inside = path.split_once("service-server/src/").context("not a source of the server")?.1;
             let wrong = layer.violations(inside, &text).with_context(|| path.clone())?;
-            assert!(wrong.is_empty(), "{inside} uses {wrong:?}: see ARCHITECTURE.md, Floors look down only");
+            let paragraph = "see ARCHITECTURE.md, A layer uses only the layers below it";
+            assert!(wrong.is_empty(), "{inside} uses {wrong:?}: {paragraph}");
         }
     }
     Ok(())

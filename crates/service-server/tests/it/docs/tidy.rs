@@ -27,7 +27,7 @@ const MAY_EXPOSE: [&str; 26] = [
     "service-server/src/flows/tokens/leaks.rs",
     "service-server/src/http/oauth/client_authentication.rs",
     "service-server/src/http/pages/account/tokens.rs",
-    "service-server/src/http/pages/visitor.rs",
+    "service-server/src/http/pages/request_browser.rs",
     "service-client/src/client.rs",
     "service-client/src/session.rs",
     "service-client/src/calls/oauth.rs",

@@ -178,7 +178,7 @@ impl Draws {
     }
 }
 
-fn filled<'a>(parameters: &[(&'a str, &str)], (otp_id, code): &(String, String)) -> Vec<(&'a str, String)> {
+fn filled<'a>(parameters: &[(&'a str, &str)], otp_id: &str, code: &str) -> Vec<(&'a str, String)> {
     let fill = |name: &str, value: &str| value.replace("LIVE", if name == "code" { code } else { otp_id });
     parameters.iter().map(|(name, value)| (*name, fill(name, value))).collect()
 }
@@ -223,8 +223,8 @@ fn a_form_and_json_are_one_request_ht_03() -> Result<()> {
                 live = tokio::try_join!(server.request_code(form_side), server.request_code(json_side))?;
             }
             let parameters = draws.parameters();
-            let form = send(server, "/oauth/token", FORM, as_form(&filled(&parameters, &live.0))).await?;
-            let json = send(server, "/oauth/token", JSON, as_json(&filled(&parameters, &live.1))).await?;
+            let form = send(server, "/oauth/token", FORM, as_form(&filled(&parameters, &live.0.0, &live.0.1))).await?;
+            let json = send(server, "/oauth/token", JSON, as_json(&filled(&parameters, &live.1.0, &live.1.1))).await?;
             assert_eq!(told(&form), told(&json), "seed {seed}, case {case}: {parameters:?}");
             let effects = effects(server).await?;
             assert_eq!(effects[0], effects[1], "seed {seed}, case {case}: {parameters:?}");

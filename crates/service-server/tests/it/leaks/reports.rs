@@ -132,9 +132,9 @@ fn tokens_are_found_in_files_offline() -> Result<()> {
         std::fs::write(&clean, format!("TOKEN={}\n", &cli[..cli.len() - 1]))?;
         let (code, printed) = scan(&[&dirty, &clean], "")?;
         assert_eq!(code, Some(1), "{printed}");
-        let expected = format!("{}:2: token for automation …{}\n", dirty.display(), &cli[cli.len() - 4..]);
+        let expected = format!("{}:2: CLI token …{}\n", dirty.display(), &cli[cli.len() - 4..]);
         assert!(printed.contains(&expected) && printed.contains(":3: refresh token …"), "{printed}");
-        assert!(printed.contains("found 2 of our tokens"), "{printed}");
+        assert!(printed.contains("found 2 tokens of this service"), "{printed}");
         server.leaks.assert_clean("what was printed", printed.as_bytes());
         assert_eq!(scan(&[&clean], "")?.0, Some(0));
         assert_eq!(scan(&[Path::new("-")], &cli)?.0, Some(1));

@@ -114,9 +114,9 @@ fn the_page_of_a_first_party_client_says_what_it_reaches_rv_04() -> Result<()> {
             page.text.replace("<bdi>", "").replace("</bdi>", "").replace("<strong>", "").replace("</strong>", "");
         for expected in [
             "Sign in to Service command line",
-            "signs the command line in as you, with access to your personal space and all your workspaces",
+            "The command line will be signed in as you, with access to your personal space and all your workspaces",
             "Default workspace",
-            "It can access your other workspaces too",
+            "The command line can access your other workspaces too",
             "Never share the address you’re sent to",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");

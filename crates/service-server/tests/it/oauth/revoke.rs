@@ -101,7 +101,7 @@ fn only_its_own_client_gives_a_token_back() -> Result<()> {
     })
 }
 
-async fn introspect(server: &TestServer, (id, secret): &(String, String), token: &str) -> Result<Value> {
+async fn introspect(server: &TestServer, id: &str, secret: &str, token: &str) -> Result<Value> {
     let body = json!({ "token": token, "client_id": id, "client_secret": secret });
     let response = server.http.post("/oauth/introspect", &body).await?;
     anyhow::ensure!(response.status == 200, "{}", response.text);
@@ -113,7 +113,7 @@ fn introspection_says_what_a_token_is_worth_now() -> Result<()> {
     with_server(async |server| {
         let reports = reports(server).await?;
         let ann = server.sign_in("ann@acme.test", "read projects:write").await?;
-        let access = introspect(server, &reports, &ann.access_token).await?;
+        let access = introspect(server, &reports.0, &reports.1, &ann.access_token).await?;
         assert_eq!((&access["active"], &access["token_type"]), (&true.into(), &"Bearer".into()));
         assert_eq!((&access["sub"], &access["client_id"]), (&ann.user_id.to_string().into(), &"service-cli".into()));
         assert_eq!(
@@ -122,19 +122,19 @@ fn introspection_says_what_a_token_is_worth_now() -> Result<()> {
         );
         assert_eq!(access["exp"].as_i64().zip(access["iat"].as_i64()).map(|(exp, iat)| exp - iat), Some(900));
         assert!(access["jti"].is_string() && access["iss"] == "https://service.test");
-        let refresh = introspect(server, &reports, &ann.refresh_token).await?;
+        let refresh = introspect(server, &reports.0, &reports.1, &ann.refresh_token).await?;
         assert_eq!((&refresh["active"], &refresh["token_type"]), (&true.into(), &"refresh_token".into()));
         let next = refreshed(server, &ann.refresh_token).await?;
         // Asking is not using: an old token is worth nothing, and its grant goes on.
         let last = refreshed(server, &next.refresh_token).await?;
-        assert_eq!(introspect(server, &reports, &ann.refresh_token).await?, json!({ "active": false }));
-        assert_eq!(introspect(server, &reports, &last.refresh_token).await?["active"], true);
+        assert_eq!(introspect(server, &reports.0, &reports.1, &ann.refresh_token).await?, json!({ "active": false }));
+        assert_eq!(introspect(server, &reports.0, &reports.1, &last.refresh_token).await?["active"], true);
         for token in ["x", "a.b.c", "", "svc_rt_1"].iter().filter(|token| !token.is_empty()) {
-            assert_eq!(introspect(server, &reports, token).await?, json!({ "active": false }), "{token}");
+            assert_eq!(introspect(server, &reports.0, &reports.1, token).await?, json!({ "active": false }), "{token}");
         }
         assert_eq!(revoke(server, &last.refresh_token, "service-cli").await?.status, 200);
         for token in [&ann.access_token, &last.access_token, &last.refresh_token] {
-            assert_eq!(introspect(server, &reports, token).await?, json!({ "active": false }));
+            assert_eq!(introspect(server, &reports.0, &reports.1, token).await?, json!({ "active": false }));
         }
         Ok(())
     })
@@ -148,13 +148,13 @@ fn introspection_ends_with_the_user_and_with_time() -> Result<()> {
             (server.sign_in("ann@acme.test", "read").await?, server.sign_in("bob@acme.test", "read").await?);
         server.sql("update users set disabled_at = '2026-01-01Z' where email = 'ann@acme.test'").await?;
         for token in [&ann.access_token, &ann.refresh_token] {
-            assert_eq!(introspect(server, &reports, token).await?, json!({ "active": false }));
+            assert_eq!(introspect(server, &reports.0, &reports.1, token).await?, json!({ "active": false }));
         }
         server.advance(lifetimes::ACCESS_TOKEN + lifetimes::CLOCK_SKEW + 1);
-        assert_eq!(introspect(server, &reports, &bob.access_token).await?, json!({ "active": false }));
-        assert_eq!(introspect(server, &reports, &bob.refresh_token).await?["active"], true);
+        assert_eq!(introspect(server, &reports.0, &reports.1, &bob.access_token).await?, json!({ "active": false }));
+        assert_eq!(introspect(server, &reports.0, &reports.1, &bob.refresh_token).await?["active"], true);
         server.advance(lifetimes::REFRESH_IDLE);
-        assert_eq!(introspect(server, &reports, &bob.refresh_token).await?, json!({ "active": false }));
+        assert_eq!(introspect(server, &reports.0, &reports.1, &bob.refresh_token).await?, json!({ "active": false }));
         Ok(())
     })
 }

@@ -14,7 +14,8 @@ const PATH: &str = "/oauth/token";
 
 type Parameters<'a> = Vec<(&'a str, &'a str)>;
 
-/// The same parameters both ways. JSON is put together by hand: a map could not hold a parameter twice.
+/// Builds a request with these parameters as a form, and one with them as JSON. JSON is put together by hand: a map could
+/// not hold a parameter twice.
 fn both(server: &TestServer, parameters: &[(&str, &str)]) -> [RequestBuilder; 2] {
     let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let form: Vec<_> = parameters.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
@@ -26,12 +27,16 @@ fn both(server: &TestServer, parameters: &[(&str, &str)]) -> [RequestBuilder; 2]
     ]
 }
 
-async fn check_refused(server: &TestServer, parameters: &[(&str, &str)], expected: (u16, &str)) -> Result<()> {
+async fn check_refused(server: &TestServer, parameters: &[(&str, &str)], status: u16, code: &str) -> Result<()> {
     for (place, request) in both(server, parameters).into_iter().enumerate() {
         let response = server.http.send(request).await?;
         let names: Vec<_> = parameters.iter().map(|(name, _)| *name).collect();
-        ensure!((response.status.as_u16(), response.error()) == expected, "{place} {names:?}: {}", response.error());
-        let challenge = (expected.0 == 401).then_some("Basic realm=\"service\"");
+        ensure!(
+            (response.status.as_u16(), response.error()) == (status, code),
+            "{place} {names:?}: {}",
+            response.error()
+        );
+        let challenge = (status == 401).then_some("Basic realm=\"service\"");
         ensure!(response.header("www-authenticate") == challenge, "another challenge");
     }
     Ok(())
@@ -81,7 +86,7 @@ fn a_grant_type_that_leads_nowhere_is_refused_tk_02() -> Result<()> {
             let mut parameters = right(&otp_id, &code);
             parameters.retain(|(name, _)| *name != "grant_type");
             parameters.extend(grant_type.map(|grant_type| ("grant_type", grant_type)));
-            check_refused(server, &parameters, (400, error)).await?;
+            check_refused(server, &parameters, 400, error).await?;
         }
         for grant_type in [json!(null), json!(1), json!([OTP_GRANT]), json!({ "a": OTP_GRANT })] {
             let body = json!({ "grant_type": grant_type, "otp_id": otp_id, "code": code });
@@ -108,7 +113,7 @@ fn a_parameter_sent_twice_is_refused_tk_03() -> Result<()> {
                 let mut parameters = right(&otp_id, &code);
                 parameters.retain(|(other, _)| *other != name);
                 parameters.extend(pair.map(|value| (name, value)));
-                check_refused(server, &parameters, (400, "invalid_request")).await?;
+                check_refused(server, &parameters, 400, "invalid_request").await?;
             }
         }
         let escaped =
@@ -155,7 +160,7 @@ fn a_public_client_with_a_secret_is_not_that_client_tk_09() -> Result<()> {
                 let mut parameters = right(&otp_id, &code);
                 parameters.push(("client_secret", secret));
                 parameters.extend(client_id.map(|client_id| ("client_id", client_id)));
-                check_refused(server, &parameters, (401, "invalid_client")).await?;
+                check_refused(server, &parameters, 401, "invalid_client").await?;
             }
         }
         check_untouched(server, &otp_id, &code).await
@@ -184,7 +189,7 @@ fn a_parameter_without_a_value_counts_as_left_out_tk_09() -> Result<()> {
             let mut parameters = right(otp_id, code);
             parameters.retain(|(name, _)| *name != missing);
             parameters.push((missing, ""));
-            check_refused(server, &parameters, (400, "invalid_request")).await?;
+            check_refused(server, &parameters, 400, "invalid_request").await?;
         }
         Ok(())
     })
@@ -202,7 +207,7 @@ fn a_client_gets_only_the_grants_it_may_use_tk_10() -> Result<()> {
         let (otp_id, code) = server.request_code("ann@acme.test").await?;
         for client_id in ["service-mcp", "other", "other2"] {
             let parameters = [right(&otp_id, &code), vec![("client_id", client_id)]].concat();
-            check_refused(server, &parameters, (400, "unauthorized_client")).await?;
+            check_refused(server, &parameters, 400, "unauthorized_client").await?;
         }
         check_untouched(server, &otp_id, &code).await
     })
@@ -213,10 +218,10 @@ fn a_disabled_or_unknown_client_gets_nothing_and_spends_nothing_tk_11() -> Resul
     with_server(async |server| {
         let (otp_id, code) = server.request_code("ann@acme.test").await?;
         server.sql("update clients set disabled_at = now() where id = 'service-cli'").await?;
-        check_refused(server, &right(&otp_id, &code), (401, "invalid_client")).await?;
+        check_refused(server, &right(&otp_id, &code), 401, "invalid_client").await?;
         for client_id in ["service-cli", "SERVICE-CLI", "service-web ", "service-cl", "' or true --", "\u{1}", "é"] {
             let parameters = [right(&otp_id, &code), vec![("client_id", client_id)]].concat();
-            check_refused(server, &parameters, (401, "invalid_client")).await?;
+            check_refused(server, &parameters, 401, "invalid_client").await?;
         }
         server.sql("update clients set disabled_at = null").await?;
         check_untouched(server, &otp_id, &code).await

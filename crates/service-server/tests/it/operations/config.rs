@@ -93,7 +93,7 @@ fn check_refused(outcome: &Outcome, expected: &[&str]) -> Result<()> {
 fn a_complete_configuration_passes_and_every_setting_is_shown_with_its_source() -> Result<()> {
     let operator = Operator::new()?;
     let outcome = operator.check(Some("[http]\nlisten = \"127.0.0.1:1234\"\n"), &[])?;
-    assert!(outcome.success && outcome.text.ends_with("The configuration is complete.\n"), "{}", outcome.text);
+    assert!(outcome.success && outcome.text.ends_with("The configuration is valid.\n"), "{}", outcome.text);
     for setting in SETTINGS {
         let line = outcome.text.lines().find(|line| line.starts_with(&format!("{} = ", setting.key)));
         let line = line.with_context(|| format!("{} is not shown", setting.key))?;
@@ -174,16 +174,22 @@ fn what_is_no_setting_is_named_with_the_nearest_that_is() -> Result<()> {
     let operator = Operator::new()?;
     let file = &operator.file("serviced.toml", "")?;
     for (text, expected) in [
-        ("[http]\nlisten_on = \"a\"", format!("http.listen_on in {file} is no setting; did you mean http.listen?")),
-        ("bas_url = \"a\"", format!("bas_url in {file} is no setting; did you mean base_url?")),
-        ("[frobnication]\nlevel = 1", format!("frobnication.level in {file} is no setting; docs/configuration.md")),
-        ("base_url_file = \"a\"", format!("base_url_file in {file} is no setting")),
-        ("http = \"a\"", format!("http in {file} is no setting")),
-        ("[http]\nlisten = true", format!("http.listen in {file} is neither text nor a number")),
-        ("base_url = 2026-01-01", format!("base_url in {file} is neither text nor a number")),
+        (
+            "[http]\nlisten_on = \"a\"",
+            format!("http.listen_on in {file} is not a known setting; did you mean http.listen?"),
+        ),
+        ("bas_url = \"a\"", format!("bas_url in {file} is not a known setting; did you mean base_url?")),
+        (
+            "[frobnication]\nlevel = 1",
+            format!("frobnication.level in {file} is not a known setting; docs/configuration.md"),
+        ),
+        ("base_url_file = \"a\"", format!("base_url_file in {file} is not a known setting")),
+        ("http = \"a\"", format!("http in {file} is not a known setting")),
+        ("[http]\nlisten = true", format!("http.listen in {file} is neither a string nor a number")),
+        ("base_url = 2026-01-01", format!("base_url in {file} is neither a string nor a number")),
         ("[http]\ntrusted_proxies = [10]", format!("http.trusted_proxies in {file} is ")),
         ("[[http]]\nlisten = \"a\"", format!("http in {file} is ")),
-        ("[limits]\notp_failures = { a = 1 }", format!("limits.otp_failures.a in {file} is no setting")),
+        ("[limits]\notp_failures = { a = 1 }", format!("limits.otp_failures.a in {file} is not a known setting")),
         ("\n\n[http\n", format!("{file}, line 3: ")),
         ("base_url = \"a\"\nbase_url = \"b\"", format!("{file}, line 2: ")),
     ] {
@@ -196,7 +202,7 @@ fn what_is_no_setting_is_named_with_the_nearest_that_is() -> Result<()> {
         ("SERVICED_FROBNICATION_LEVEL", "; docs/configuration.md lists them all"),
         ("SERVICED_", ""),
     ] {
-        let complaint = format!("environment variable {name} is no setting{expected}");
+        let complaint = format!("environment variable {name} is not a known setting{expected}");
         check_refused(&operator.check(None, &[(name, "canary")])?, &[&complaint])?;
     }
     check_refused(

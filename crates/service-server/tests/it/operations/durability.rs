@@ -126,7 +126,7 @@ fn a_world_writable_secret_is_refused_and_a_world_readable_one_warned_of_rv_41()
             let output = command.env("SERVICED_SECRETS_ROOT_KEYS_FILE", &file).output()?;
             let text = String::from_utf8([output.stdout, output.stderr].concat())?;
             ensure!(output.status.success() == success, "{mode:o}: {text}");
-            ensure!(text.contains("other accounts can read") == warned, "{mode:o}: {text}");
+            ensure!(text.contains("other users can read") == warned, "{mode:o}: {text}");
             ensure!(text.contains("can write to") != success, "{mode:o}: {text}");
         }
         Ok(())

@@ -31,11 +31,7 @@ fn by_another_key(token: &str) -> Result<String> {
 }
 
 /// Every kind of request that cannot be answered without the database.
-fn that_need_the_database(
-    http: &TestClient,
-    token: &str,
-    (otp_id, code): &(String, String),
-) -> Result<Vec<RequestBuilder>> {
+fn that_need_the_database(http: &TestClient, token: &str, otp_id: &str, code: &str) -> Result<Vec<RequestBuilder>> {
     let get = |path: &str| http.request(Method::GET, path).bearer_auth(token);
     let post = |path: &str, body: Value| http.request(Method::POST, path).json(&body);
     Ok(vec![
@@ -77,7 +73,7 @@ fn a_database_that_does_not_answer_is_503_ht_15() -> Result<()> {
         let held = server.app.database.begin().await?;
         let tables = "clients, otps, rates, recent_hits, users, contents, memberships, outbox, signing_keys";
         held.execute(&format!("lock table {tables} in access exclusive mode"), &[]).await?;
-        let requests = that_need_the_database(&server.http, &ann.access_token, &code)?;
+        let requests = that_need_the_database(&server.http, &ann.access_token, &code.0, &code.1)?;
         check_all_unavailable(&server.http, requests).await?;
         // A lock is no reason to take the node away: another would have to wait for it too.
         assert_eq!(server.ops.get("/readyz", None).await?.status, 200);
@@ -126,7 +122,8 @@ fn a_node_outlives_its_database_and_recovers_by_itself_ht_15() -> Result<()> {
         check_unavailable(&end_under_way(&cluster, &database, http.post("/oauth/token", &exchange)).await?)?;
         for how in [Stop::Immediate, Stop::Fast] {
             cluster.stop(how)?;
-            check_all_unavailable(&http, that_need_the_database(&http, &ann.access_token, &waiting)?).await?;
+            check_all_unavailable(&http, that_need_the_database(&http, &ann.access_token, &waiting.0, &waiting.1)?)
+                .await?;
             assert_eq!(http.get("/.well-known/jwks.json", None).await?.status, 200);
             assert_eq!(http.get("/v1/whoami", None).await?.status, 401);
             assert_eq!(node.ops.get("/readyz", None).await?.status, 503);

@@ -150,6 +150,24 @@ fn each_request_is_one_line_of_the_log() -> Result<()> {
     })
 }
 
+#[test]
+fn a_warning_inside_a_flow_has_the_id_of_its_request() -> Result<()> {
+    run(async |server| {
+        let (_, secret) = crate::support::revoke::reports(server).await?;
+        // Also where the lines of the requests themselves are not logged.
+        let node = node(server, &[("log.filter", "warn,serviced=info,service_server::server=info")])?;
+        let reported = node.http.post("/v1/token-leaks", &json!({ "tokens": [secret] })).await?;
+        assert_eq!(reported.status, 202);
+        let id = reported.header("x-request-id").context("no id")?.to_owned();
+        let log = stopped(server, node).await?;
+        let events: Vec<Value> = log.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let warned = |event: &&Value| event["client"].is_string();
+        let [warning] = events.iter().filter(warned).collect::<Vec<_>>()[..] else { bail!("no warning: {log}") };
+        assert_eq!(warning["span"], json!({ "name": "request", "request.id": id, "route": "/v1/token-leaks" }));
+        Ok(())
+    })
+}
+
 /// Breaks out of a line, a terminal and JSON; `canary` is what to look for.
 const BREAKERS: [&str; 5] = [
     "canary\r\n{\"level\":\"ERROR\",\"message\":\"canary\"}",

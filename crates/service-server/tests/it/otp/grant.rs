@@ -23,7 +23,7 @@ async fn request_code_for(server: &TestServer, email: &str, client_id: &str) -> 
 }
 
 /// Exchanges a code with further parameters.
-async fn exchange_with(server: &TestServer, (otp_id, code): &(String, String), more: Value) -> Result<TestResponse> {
+async fn exchange_with(server: &TestServer, otp_id: &str, code: &str, more: Value) -> Result<TestResponse> {
     let mut body = json!({ "grant_type": OTP_GRANT, "otp_id": otp_id, "code": code });
     for (name, value) in more.as_object().into_iter().flatten() {
         body[name] = value.clone();
@@ -31,8 +31,8 @@ async fn exchange_with(server: &TestServer, (otp_id, code): &(String, String), m
     server.http.post("/oauth/token", &body).await
 }
 
-async fn as_client(server: &TestServer, otp: &(String, String), client_id: &str) -> Result<TestResponse> {
-    exchange_with(server, otp, json!({ "client_id": client_id })).await
+async fn as_client(server: &TestServer, otp_id: &str, code: &str, client_id: &str) -> Result<TestResponse> {
+    exchange_with(server, otp_id, code, json!({ "client_id": client_id })).await
 }
 
 #[test]
@@ -45,15 +45,14 @@ fn a_code_belongs_to_its_own_request_ot_09() -> Result<()> {
         // Two live codes of one address, for two clients.
         let web = request_code_for(server, "ann@acme.test", SERVICE_WEB).await?;
         let cli = request_code_for(server, "ann@acme.test", SERVICE_CLI).await?;
-        for (otp, client) in [((&web.0, &cli.1), SERVICE_WEB), ((&cli.0, &web.1), SERVICE_CLI)] {
-            let otp = (otp.0.clone(), otp.1.clone());
-            assert_refused(&as_client(server, &otp, client).await?, 400, "invalid_grant");
+        for (otp_id, code, client) in [(&web.0, &cli.1, SERVICE_WEB), (&cli.0, &web.1, SERVICE_CLI)] {
+            assert_refused(&as_client(server, otp_id, code, client).await?, 400, "invalid_grant");
         }
         assert_eq!(count(server, "grants").await?, 0);
         // A code for a client has taken the place of the one that was for any.
-        assert_refused(&as_client(server, &ann, SERVICE_WEB).await?, 400, "invalid_grant");
+        assert_refused(&as_client(server, &ann.0, &ann.1, SERVICE_WEB).await?, 400, "invalid_grant");
         for (otp, client) in [(web, SERVICE_WEB), (cli, SERVICE_CLI), (bob, SERVICE_CLI)] {
-            assert_eq!(as_client(server, &otp, client).await?.status, 200, "{client}");
+            assert_eq!(as_client(server, &otp.0, &otp.1, client).await?.status, 200, "{client}");
         }
         Ok(())
     })
@@ -107,10 +106,10 @@ fn a_new_code_kills_the_old_one_and_a_refused_one_does_not_ot_11() -> Result<()>
 fn a_code_for_one_client_is_refused_from_another_ot_09() -> Result<()> {
     with_server(async |server| {
         let otp = request_code_for(server, "ann@acme.test", SERVICE_WEB).await?;
-        assert_refused(&as_client(server, &otp, SERVICE_CLI).await?, 400, "invalid_grant");
-        assert_refused(&exchange_with(server, &otp, json!({})).await?, 400, "invalid_grant");
+        assert_refused(&as_client(server, &otp.0, &otp.1, SERVICE_CLI).await?, 400, "invalid_grant");
+        assert_refused(&exchange_with(server, &otp.0, &otp.1, json!({})).await?, 400, "invalid_grant");
         assert_eq!(server.sql("select attempts from otps").await?.as_deref(), Some("0"));
-        let opened = as_client(server, &otp, SERVICE_WEB).await?;
+        let opened = as_client(server, &otp.0, &otp.1, SERVICE_WEB).await?;
         let whoami = server.http.get("/v1/whoami", Some(opened.field("access_token"))).await?;
         assert_eq!(whoami.body["credential"]["client"], SERVICE_WEB);
         Ok(())
@@ -133,18 +132,19 @@ fn only_live_clients_of_ours_exchange_codes_ot_15() -> Result<()> {
             ("Service-CLI", 401, "invalid_client"),
         ];
         for (client, status, error) in clients {
-            assert_refused(&as_client(server, &otp, client).await?, status, error);
+            assert_refused(&as_client(server, &otp.0, &otp.1, client).await?, status, error);
             let ask = json!({ "email": "bob@acme.test", "clientId": client });
             assert_refused(&server.http.post("/v1/otp-tokens", &ask).await?, status, error);
         }
-        let disguised = exchange_with(server, &otp, json!({ "client_id": SERVICE_CLI, "client_secret": "x" })).await?;
+        let disguised =
+            exchange_with(server, &otp.0, &otp.1, json!({ "client_id": SERVICE_CLI, "client_secret": "x" })).await?;
         assert_refused(&disguised, 401, "invalid_client");
         assert_eq!(server.sql("select attempts from otps").await?.as_deref(), Some("0"));
         assert_eq!(count(server, "otps where address = 'bob@acme.test'").await?, 0);
 
         server.sql("update clients set disabled_at = now() where id = 'service-cli'").await?;
-        assert_refused(&exchange_with(server, &otp, json!({})).await?, 401, "invalid_client");
-        assert_eq!(as_client(server, &otp, SERVICE_WEB).await?.status, 200);
+        assert_refused(&exchange_with(server, &otp.0, &otp.1, json!({})).await?, 401, "invalid_client");
+        assert_eq!(as_client(server, &otp.0, &otp.1, SERVICE_WEB).await?.status, 200);
         Ok(())
     })
 }
@@ -154,13 +154,14 @@ fn a_code_gives_the_scopes_that_exist_and_survives_those_that_do_not_ot_05() -> 
     Setup::default().set("limits.otp_sends_per_address", ROOMY).run(async |server| {
         let otp = server.request_code("ann@acme.test").await?;
         for unknown in ["admin", "READ", "read\twrite", "*", "projects:admin"] {
-            let response = exchange_with(server, &otp, json!({ "scope": unknown })).await?;
+            let response = exchange_with(server, &otp.0, &otp.1, json!({ "scope": unknown })).await?;
             assert_refused(&response, 400, "invalid_scope");
         }
-        let elsewhere = exchange_with(server, &otp, json!({ "resource": "https://service.test/mcp" })).await?;
+        let elsewhere =
+            exchange_with(server, &otp.0, &otp.1, json!({ "resource": "https://service.test/mcp" })).await?;
         assert_refused(&elsewhere, 400, "invalid_target");
         assert_eq!(server.sql("select attempts from otps").await?.as_deref(), Some("0"));
-        assert_eq!(exchange_with(server, &otp, json!({})).await?.field("scope"), "read");
+        assert_eq!(exchange_with(server, &otp.0, &otp.1, json!({})).await?.field("scope"), "read");
 
         for (asked, given) in [
             ("write read", "read write"),
@@ -169,7 +170,7 @@ fn a_code_gives_the_scopes_that_exist_and_survives_those_that_do_not_ot_05() -> 
             ("write", "write"),
         ] {
             let otp = server.request_code("ann@acme.test").await?;
-            let response = exchange_with(server, &otp, json!({ "scope": asked })).await?;
+            let response = exchange_with(server, &otp.0, &otp.1, json!({ "scope": asked })).await?;
             assert_eq!((response.status.as_u16(), response.field("scope")), (200, given));
         }
         Ok(())
@@ -182,7 +183,7 @@ fn a_member_signs_in_to_a_workspace_ot_05() -> Result<()> {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         let workspace = server.make_workspace("Acme", &[(ann.user_id, Role::Viewer)]).await?;
         let otp = server.request_code("ann@acme.test").await?;
-        let response = exchange_with(server, &otp, json!({ "workspace_id": workspace })).await?;
+        let response = exchange_with(server, &otp.0, &otp.1, json!({ "workspace_id": workspace })).await?;
         assert_eq!((response.status.as_u16(), response.field("workspace_id")), (200, workspace.to_string().as_str()));
         let whoami = server.http.get("/v1/whoami", Some(response.field("access_token"))).await?;
         let space = json!({ "scope": "workspace", "workspaceId": workspace, "role": "viewer", "because": "token" });
@@ -190,7 +191,7 @@ fn a_member_signs_in_to_a_workspace_ot_05() -> Result<()> {
 
         server.sql("update memberships set ended_at = now()").await?;
         let otp = server.request_code("ann@acme.test").await?;
-        let left = exchange_with(server, &otp, json!({ "workspace_id": workspace })).await?;
+        let left = exchange_with(server, &otp.0, &otp.1, json!({ "workspace_id": workspace })).await?;
         assert_refused(&left, 400, "invalid_request");
         Ok(())
     })
@@ -206,15 +207,15 @@ fn a_stranger_to_a_workspace_keeps_the_code_for_personal_space_ot_05() -> Result
             let otp = server.request_code(email).await?;
             let mut told = Vec::new();
             for id in [workspace.as_str(), "wsp_01h2xcejqtf2nbrexx3vqjhp41"] {
-                let response = exchange_with(server, &otp, json!({ "workspace_id": id })).await?;
+                let response = exchange_with(server, &otp.0, &otp.1, json!({ "workspace_id": id })).await?;
                 assert_refused(&response, 400, "invalid_request");
                 told.push(response.text.replace(response.field("request_id"), ""));
             }
             assert_eq!(told[0], told[1], "the response reveals which workspaces exist");
-            let misspelt = exchange_with(server, &otp, json!({ "workspace_id": "personal" })).await?;
+            let misspelt = exchange_with(server, &otp.0, &otp.1, json!({ "workspace_id": "personal" })).await?;
             assert_refused(&misspelt, 400, "invalid_request");
 
-            let opened = exchange_with(server, &otp, json!({})).await?;
+            let opened = exchange_with(server, &otp.0, &otp.1, json!({})).await?;
             assert_eq!((opened.status.as_u16(), opened.body.get("workspace_id")), (200, None));
             assert_eq!(count(server, "grants").await?, grants);
         }

@@ -27,12 +27,12 @@ const NETWORKS: [&str; 3] = ["203.0.113.4", "203.0.113.250", "198.51.100.9"];
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Presents one of the tokens held so far, counted from the youngest, from one of the networks.
+    /// Presents one of the tokens held so far, counted from the newest, from one of the networks.
     Present {
         back: usize,
         network: usize,
     },
-    /// The same, by another client.
+    /// Another client presents one of the tokens held so far, counted from the newest.
     ByAnother {
         back: usize,
     },

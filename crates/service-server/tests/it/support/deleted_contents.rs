@@ -8,7 +8,8 @@ use service_testkit::server::{SignedIn, TestServer};
 /// Creates a content and deletes it; returns its id.
 pub(crate) async fn make_deleted(
     server: &TestServer,
-    (path, query): (&str, &str),
+    path: &str,
+    query: &str,
     who: &SignedIn,
     body: &Value,
 ) -> Result<String> {

@@ -49,7 +49,7 @@ impl Office {
         Ok(office)
     }
 
-    /// The same as the doors should see it, written down a second time.
+    /// The role that every endpoint should see: the memberships of `open`, written down a second time.
     pub(crate) fn role(&self, user_id: UserId, workspace: WorkspaceId) -> Option<Role> {
         let ann = user_id == self.ann.user_id;
         [

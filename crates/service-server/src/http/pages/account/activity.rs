@@ -10,9 +10,10 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET,
-            account::{EventShown, Frame, Here, Reader, next_page, not_shown},
-            page, see_other,
-            visitor::Visitor,
+            account::{AccountPage, EventShown, Frame, Reader, next_page, not_shown},
+            page,
+            request_browser::RequestBrowser,
+            see_other,
         },
         query::Query,
     },
@@ -34,7 +35,7 @@ struct Activity<'a> {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
@@ -43,16 +44,16 @@ pub async fn show(
     let cursor = query.get("cursor");
     let events = match account::activity::list(&app, &browser, cursor).await {
         Ok(events) => events,
-        Err(failure) => return not_shown(failure, Here::Activity),
+        Err(failure) => return not_shown(failure, AccountPage::Activity),
     };
     let template = Activity {
         t,
         title: &t.account.nav.activity,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Activity, None),
+        frame: Frame::of(reader, AccountPage::Activity, None),
         events: events.data.iter().map(|event| EventShown::of(t, event)).collect(),
         later_page: cursor.is_some(),
-        next: next_page(Here::Activity, "", events.next_cursor.as_deref()),
+        next: next_page(AccountPage::Activity, "", events.next_cursor.as_deref()),
     };
     page(t, StatusCode::OK, &template, None)
 }

@@ -14,9 +14,13 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET, When,
-            account::{Frame, Here, Problem, Reader, after_form, next_page, not_shown, space_name, with_problem},
-            page, see_other,
-            visitor::{Form, Visitor},
+            account::{
+                AccountPage, FormOutcome, FormProblem, Frame, Reader, after_form, next_page, not_shown, space_name,
+                with_problem,
+            },
+            page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
         },
         path::PathId,
         query::Query,
@@ -51,7 +55,7 @@ struct AppShown {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
@@ -66,27 +70,31 @@ pub async fn withdraw(
 ) -> Result<Response, ApiError> {
     let done = account::apps::withdraw(&app, &meta, &form.browser, &id).await;
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, done, Here::Apps).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => apps_page(reader, None, Some(problem)).await,
+    match after_form(reader, done, AccountPage::Apps).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => apps_page(reader, None, Some(problem)).await,
     }
 }
 
-async fn apps_page(reader: Reader<'_>, cursor: Option<&str>, problem: Option<Problem>) -> Result<Response, ApiError> {
+async fn apps_page(
+    reader: Reader<'_>,
+    cursor: Option<&str>,
+    problem: Option<FormProblem>,
+) -> Result<Response, ApiError> {
     let Reader { app, browser, t, .. } = reader;
     let found = match account::apps::list(app, browser, cursor).await {
         Ok(found) => found,
-        Err(failure) => return not_shown(failure, Here::Apps),
+        Err(failure) => return not_shown(failure, AccountPage::Apps),
     };
     let (status, problem) = with_problem(problem);
     let template = AppsPage {
         t,
         title: &t.account.nav.apps,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Apps, problem),
+        frame: Frame::of(reader, AccountPage::Apps, problem),
         apps: found.consents.data.iter().map(|consent| shown(t, &found, consent)).collect(),
         later_page: cursor.is_some(),
-        next: next_page(Here::Apps, "", found.consents.next_cursor.as_deref()),
+        next: next_page(AccountPage::Apps, "", found.consents.next_cursor.as_deref()),
     };
     page(t, status, &template, None)
 }

@@ -28,8 +28,9 @@ use crate::{
     http::{
         errors::{ApiError, api},
         pages::{
-            When, see_other,
-            visitor::{Form, forget_cookie},
+            When,
+            request_browser::{Form, forget_cookie},
+            see_other,
         },
     },
     locales::{Text, Texts},
@@ -37,7 +38,7 @@ use crate::{
 
 /// The pages, in the order in which the navigation lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Here {
+pub(in crate::http) enum AccountPage {
     Overview,
     Sessions,
     Apps,
@@ -46,7 +47,7 @@ pub(in crate::http) enum Here {
     Activity,
 }
 
-impl Here {
+impl AccountPage {
     const ALL: [Self; 6] = [Self::Overview, Self::Sessions, Self::Apps, Self::Tokens, Self::Workspaces, Self::Activity];
 
     const fn path(self) -> &'static str {
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
 }
 
 /// A link of the navigation.
-struct Link<'a> {
+struct NavigationLink<'a> {
     href: &'static str,
     name: &'a Text,
     current: bool,
@@ -101,38 +102,38 @@ struct Frame<'a> {
     email: String,
     /// The address of the page.
     path: &'static str,
-    links: Vec<Link<'a>>,
+    links: Vec<NavigationLink<'a>>,
     /// What went wrong with the form that was sent.
     problem: Option<String>,
 }
 
 impl<'a> Frame<'a> {
-    fn of(reader: Reader<'a>, here: Here, problem: Option<String>) -> Self {
+    fn of(reader: Reader<'a>, here: AccountPage, problem: Option<String>) -> Self {
         let Reader { app, browser, t, .. } = reader;
-        let link = |page: Here| Link { href: page.path(), name: page.name(t), current: page == here };
+        let link = |page: AccountPage| NavigationLink { href: page.path(), name: page.name(t), current: page == here };
         Self {
             csrf: browser.form_token(app),
             email: browser.person.as_ref().map(|person| person.email.clone()).unwrap_or_default(),
             path: here.path(),
-            links: Here::ALL.map(link).into(),
+            links: AccountPage::ALL.map(link).into(),
             problem,
         }
     }
 }
 
 /// What a page says about a form that was not carried out.
-struct Problem {
+struct FormProblem {
     status: StatusCode,
     text: String,
 }
 
 /// The status and the sentence that a page is shown with.
-fn with_problem(problem: Option<Problem>) -> (StatusCode, Option<String>) {
+fn with_problem(problem: Option<FormProblem>) -> (StatusCode, Option<String>) {
     problem.map_or((StatusCode::OK, None), |problem| (problem.status, Some(problem.text)))
 }
 
 /// Where a browser goes whose page cannot be shown: to sign in, or to the beginning of the list.
-fn not_shown(error: AccountError, here: Here) -> Result<Response, ApiError> {
+fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiError> {
     match error {
         AccountError::InvalidCursor(_) | AccountError::NotFound => see_other(here.path()),
         AccountError::NotSignedIn | AccountError::SignInTooOld | AccountError::Token(_) => see_other("/sign-in"),
@@ -141,28 +142,36 @@ fn not_shown(error: AccountError, here: Here) -> Result<Response, ApiError> {
     }
 }
 
-/// After a form: back to its page, or what has to be done first, or what to tell the user on the page.
+/// What a browser gets after a form.
+enum FormOutcome {
+    /// Another page: the form's own when it was carried out, or the one where the user has to sign in first.
+    Redirect(Response),
+    /// The form's page again, with a problem.
+    Problem(FormProblem),
+}
+
+/// Decides what a browser gets after a form.
 async fn after_form(
     reader: Reader<'_>,
     done: Result<(), AccountError>,
-    here: Here,
-) -> Result<Result<Response, Problem>, ApiError> {
+    here: AccountPage,
+) -> Result<FormOutcome, ApiError> {
     let Reader { app, meta, browser, t } = reader;
     match done {
-        Ok(()) => see_other(here.path()).map(Ok),
-        Err(AccountError::NotSignedIn) => see_other("/sign-in").map(Ok),
+        Ok(()) => see_other(here.path()).map(FormOutcome::Redirect),
+        Err(AccountError::NotSignedIn) => see_other("/sign-in").map(FormOutcome::Redirect),
         Err(AccountError::SignInTooOld) => {
             let flow = authorize::open_flow(app, meta, browser, authorize::SignInPurpose::Account).await?;
-            see_other(&format!("/sign-in/{}", flow.id)).map(Ok)
+            see_other(&format!("/sign-in/{}", flow.id)).map(FormOutcome::Redirect)
         }
         Err(AccountError::NotFound | AccountError::InvalidCursor(_)) => {
-            let text = if here == Here::Sessions { &t.account.session_gone } else { &t.account.gone };
-            Ok(Err(Problem { status: StatusCode::NOT_FOUND, text: text.to_string() }))
+            let text = if here == AccountPage::Sessions { &t.account.session_gone } else { &t.account.gone };
+            Ok(FormOutcome::Problem(FormProblem { status: StatusCode::NOT_FOUND, text: text.to_string() }))
         }
         Err(AccountError::Token(refusal)) => {
             let text = tokens::refused(t, &refusal);
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
-            Ok(Err(Problem { status, text }))
+            Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
         Err(AccountError::Database(broken)) => Err(broken.into()),
         Err(AccountError::Defect(broken)) => Err(broken.into()),
@@ -197,7 +206,7 @@ fn space_name(texts: &Texts, workspaces: &BTreeMap<WorkspaceId, String>, id: Opt
 }
 
 /// The address of the next page of a list.
-fn next_page(here: Here, rest: &str, cursor: Option<&str>) -> Option<String> {
+fn next_page(here: AccountPage, rest: &str, cursor: Option<&str>) -> Option<String> {
     // A cursor is written in letters that need no escape.
     cursor.map(|cursor| format!("{}?{rest}cursor={cursor}", here.path()))
 }

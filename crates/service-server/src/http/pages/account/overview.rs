@@ -10,11 +10,11 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET,
-            account::{EventShown, Frame, Here, Reader, not_shown},
+            account::{AccountPage, EventShown, Frame, Reader, not_shown},
             page,
             received_invitation::InvitationShown,
+            request_browser::RequestBrowser,
             see_other,
-            visitor::Visitor,
         },
     },
     locales::{Sentence, Text, Texts},
@@ -42,28 +42,29 @@ struct Part<'a> {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
     let overview = match account::overview(&app, &browser).await {
         Ok(overview) => overview,
-        Err(failure) => return not_shown(failure, Here::Overview),
+        Err(failure) => return not_shown(failure, AccountPage::Overview),
     };
     let reader = Reader::of(&app, &meta, &browser);
     let (t, counted) = (reader.t, &reader.t.account.overview);
-    let part = |here: Here, text: Sentence| Part { href: here.path(), name: here.name(t), text: text.to_string() };
+    let part =
+        |here: AccountPage, text: Sentence| Part { href: here.path(), name: here.name(t), text: text.to_string() };
     let (browsers, sessions) = (counted.browsers.count(overview.browsers), counted.sessions.count(overview.sessions));
     let parts = vec![
-        part(Here::Sessions, counted.both.with("browsers", browsers).with("sessions", sessions)),
-        part(Here::Apps, counted.apps.count(overview.apps)),
-        part(Here::Tokens, counted.tokens.count(overview.tokens)),
-        part(Here::Workspaces, counted.workspaces.count(overview.workspaces)),
+        part(AccountPage::Sessions, counted.both.with("browsers", browsers).with("sessions", sessions)),
+        part(AccountPage::Apps, counted.apps.count(overview.apps)),
+        part(AccountPage::Tokens, counted.tokens.count(overview.tokens)),
+        part(AccountPage::Workspaces, counted.workspaces.count(overview.workspaces)),
     ];
     let template = Overview {
         t,
         title: &t.account.title,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Overview, None),
+        frame: Frame::of(reader, AccountPage::Overview, None),
         parts,
         invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(t, invitation)).collect(),
         events: overview.events.iter().map(|event| EventShown::of(t, event)).collect(),

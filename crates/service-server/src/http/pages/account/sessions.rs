@@ -19,10 +19,12 @@ use crate::{
         pages::{
             STYLESHEET, When,
             account::{
-                Frame, Here, Problem, Reader, after_form, next_page, not_shown, signed_out, space_name, with_problem,
+                AccountPage, FormOutcome, FormProblem, Frame, Reader, after_form, next_page, not_shown, signed_out,
+                space_name, with_problem,
             },
-            page, see_other,
-            visitor::{Form, Visitor},
+            page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
         },
         path::PathId,
         query::Query,
@@ -77,7 +79,7 @@ struct SessionShown {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
@@ -98,9 +100,9 @@ pub async fn end(
     let made = MadeTreatment::parse(Some(form.get("made"))).unwrap_or_default();
     let done = account::sessions::revoke(&app, &meta, &form.browser, &id, made).await;
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, done, Here::Sessions).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
+    match after_form(reader, done, AccountPage::Sessions).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
     }
 }
 
@@ -115,9 +117,9 @@ pub async fn end_all(
         Err(failure) => failure,
     };
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, Err(failure), Here::Sessions).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
+    match after_form(reader, Err(failure), AccountPage::Sessions).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => sessions_page(reader, Only::Everything, None, Some(problem)).await,
     }
 }
 
@@ -125,12 +127,12 @@ async fn sessions_page(
     reader: Reader<'_>,
     only: Only<'_>,
     cursor: Option<&str>,
-    problem: Option<Problem>,
+    problem: Option<FormProblem>,
 ) -> Result<Response, ApiError> {
     let Reader { app, browser, t, .. } = reader;
     let found = match account::sessions::list(app, browser, only, cursor).await {
         Ok(found) => found,
-        Err(failure) => return not_shown(failure, Here::Sessions),
+        Err(failure) => return not_shown(failure, AccountPage::Sessions),
     };
     let rest = match only {
         Only::Everything => String::new(),
@@ -149,12 +151,12 @@ async fn sessions_page(
         t,
         title: &t.account.nav.sessions,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Sessions, problem),
+        frame: Frame::of(reader, AccountPage::Sessions, problem),
         browsers: browsers.collect(),
         more_browsers: found.more_browsers,
         clients: found.clients.iter().map(|client| client_shown(t, &found, client, only)).collect(),
         part: cursor.is_some() || !matches!(only, Only::Everything),
-        next: next_page(Here::Sessions, &rest, found.next_cursor.as_deref()),
+        next: next_page(AccountPage::Sessions, &rest, found.next_cursor.as_deref()),
     };
     page(t, status, &template, None)
 }
@@ -163,7 +165,7 @@ fn client_shown(t: &Texts, found: &Found, client: &ClientSessions, only: Only<'_
     let more = usize::try_from(client.total).is_ok_and(|total| total > client.sessions.len());
     let all = (more && matches!(only, Only::Everything)).then(|| {
         let id = utf8_percent_encode(&client.client.id, NON_ALPHANUMERIC);
-        (client.total, format!("{}?client={id}", Here::Sessions.path()))
+        (client.total, format!("{}?client={id}", AccountPage::Sessions.path()))
     });
     let sessions = client.sessions.iter().map(|session| session_shown(t, found, session)).collect();
     ClientShown { name: client.client.name.clone(), verified: client.name_verified, sessions, all }

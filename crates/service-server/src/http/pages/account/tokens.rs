@@ -19,9 +19,13 @@ use crate::{
         errors::ApiError,
         pages::{
             Choice, STYLESHEET, When,
-            account::{Frame, Here, Problem, Reader, after_form, next_page, not_shown, space_name, with_problem},
-            page, see_other,
-            visitor::{Form, Visitor},
+            account::{
+                AccountPage, FormOutcome, FormProblem, Frame, Reader, after_form, next_page, not_shown, space_name,
+                with_problem,
+            },
+            page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
         },
         path::PathId,
         query::Query,
@@ -75,7 +79,7 @@ struct TokenCreated<'a> {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
@@ -100,9 +104,9 @@ pub async fn create(
         Err(failure) => failure,
     };
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, Err(failure), Here::Tokens).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => tokens_page(reader, None, Some(problem)).await,
+    match after_form(reader, Err(failure), AccountPage::Tokens).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => tokens_page(reader, None, Some(problem)).await,
     }
 }
 
@@ -114,9 +118,9 @@ pub async fn revoke(
 ) -> Result<Response, ApiError> {
     let done = account::tokens::revoke(&app, &meta, &form.browser, &id).await;
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, done, Here::Tokens).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => tokens_page(reader, None, Some(problem)).await,
+    match after_form(reader, done, AccountPage::Tokens).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => tokens_page(reader, None, Some(problem)).await,
     }
 }
 
@@ -127,9 +131,9 @@ pub async fn revoke_suspected(
 ) -> Result<Response, ApiError> {
     let done = account::tokens::revoke_suspected(&app, &meta, &form.browser).await;
     let reader = Reader::of(&app, &meta, &form.browser);
-    match after_form(reader, done, Here::Tokens).await? {
-        Ok(response) => Ok(response),
-        Err(problem) => tokens_page(reader, None, Some(problem)).await,
+    match after_form(reader, done, AccountPage::Tokens).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => tokens_page(reader, None, Some(problem)).await,
     }
 }
 
@@ -147,11 +151,15 @@ fn created_page(app: &App, t: &Texts, created: &CreatedCliToken) -> Result<Respo
     page(t, StatusCode::CREATED, &template, None)
 }
 
-async fn tokens_page(reader: Reader<'_>, cursor: Option<&str>, problem: Option<Problem>) -> Result<Response, ApiError> {
+async fn tokens_page(
+    reader: Reader<'_>,
+    cursor: Option<&str>,
+    problem: Option<FormProblem>,
+) -> Result<Response, ApiError> {
     let Reader { app, browser, t, .. } = reader;
     let found = match account::tokens::list(app, browser, cursor).await {
         Ok(found) => found,
-        Err(failure) => return not_shown(failure, Here::Tokens),
+        Err(failure) => return not_shown(failure, AccountPage::Tokens),
     };
     let name = t.spaces.personal.to_string();
     let personal = Choice { value: PERSONAL.into(), name, owner: None, checked: true };
@@ -168,12 +176,12 @@ async fn tokens_page(reader: Reader<'_>, cursor: Option<&str>, problem: Option<P
         t,
         title: &t.account.tokens.title,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Tokens, problem),
+        frame: Frame::of(reader, AccountPage::Tokens, problem),
         tokens: found.tokens.data.iter().map(|token| shown(t, &found, token)).collect(),
         suspected: found.suspected.iter().map(|token| shown(t, &found, token)).collect(),
         spaces: std::iter::once(personal).chain(others).collect(),
         later_page: cursor.is_some(),
-        next: next_page(Here::Tokens, "", found.tokens.next_cursor.as_deref()),
+        next: next_page(AccountPage::Tokens, "", found.tokens.next_cursor.as_deref()),
     };
     page(t, status, &template, None)
 }

@@ -15,11 +15,11 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET,
-            account::{Frame, Here, Reader},
+            account::{AccountPage, Frame, Reader},
             page,
             received_invitation::InvitationShown,
+            request_browser::{Form, RequestBrowser},
             see_other,
-            visitor::{Form, Visitor},
             workspace::refused,
         },
     },
@@ -53,7 +53,7 @@ struct BlockedShown {
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    Visitor(browser): Visitor,
+    RequestBrowser(browser): RequestBrowser,
 ) -> Result<Response, ApiError> {
     match browser {
         Some(browser) => list_page(Reader::of(&app, &meta, &browser), StatusCode::OK, None).await,
@@ -106,7 +106,7 @@ async fn list_page(reader: Reader<'_>, status: StatusCode, problem: Option<Strin
         t,
         title: &t.workspaces.title,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, Here::Workspaces, problem),
+        frame: Frame::of(reader, AccountPage::Workspaces, problem),
         invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(t, invitation)).collect(),
         workspaces: workspaces.collect(),
         blocked: blocked.map(|one| BlockedShown { id: one.workspace_id.to_string(), name: one.name }).collect(),

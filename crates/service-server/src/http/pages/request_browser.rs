@@ -4,7 +4,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
 };
-use service_api::token::{DeviceSecret, PresentedToken, Session, Token};
+use service_api::token::{BrowserSession, DeviceSecret, PresentedToken, Token};
 use service_rules::lifetimes;
 
 use crate::{
@@ -25,9 +25,9 @@ const COOKIE: &str = "__Host-session";
 const DEVICE_COOKIE: &str = "__Host-device";
 
 /// The browser that asks, if it was seen before.
-pub struct Visitor(pub Option<Browser>);
+pub struct RequestBrowser(pub Option<Browser>);
 
-impl FromRequestParts<App> for Visitor {
+impl FromRequestParts<App> for RequestBrowser {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -84,7 +84,7 @@ impl FromRequest<App> for Form {
             return Err(foreign_form());
         }
         let pairs = body::form_pairs(&mut parts).map_err(|_| foreign_form())?;
-        let Visitor(browser) = Visitor::from_request_parts(&mut parts, app).await?;
+        let RequestBrowser(browser) = RequestBrowser::from_request_parts(&mut parts, app).await?;
         let form = Self { browser: browser.ok_or_else(unknown_browser)?, pairs };
         if form.browser.owns_form(app, form.get("csrf")) { Ok(form) } else { Err(foreign_form()) }
     }
@@ -118,7 +118,7 @@ fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     found.next().filter(|_| found.next().is_none())
 }
 
-pub(super) fn set_cookie(headers: &mut HeaderMap, cookie: &Token<Session>) {
+pub(super) fn set_cookie(headers: &mut HeaderMap, cookie: &Token<BrowserSession>) {
     let life = lifetimes::BROWSER_SESSION;
     let text = format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={life}", cookie.expose());
     set_secret_cookie(headers, &text);
