@@ -166,7 +166,9 @@ async fn accept(app: App, bound: BoundListener, progress: Progress) {
                 let serving = connection::serve(stream, peer, router.clone(), graceful.watcher());
                 tokio::spawn(async move {
                     serving.await;
-                    drop((permit, place));
+                    // In this order: the connection that gets the permit finds a place.
+                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) => {
