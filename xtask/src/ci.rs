@@ -62,6 +62,11 @@ pub(crate) fn run(options: &CiOptions) -> Result<()> {
     Ok(())
 }
 
+/// Tests of every table that has a shard. `cargo xtask nightly` runs all tests on tables in partitions.
+const IN_PARTITIONS: &str = "cargo test --locked --quiet --workspace --test it -- \
+    access::spaces contents::kinds contents::search:: oauth::authorization_code_grant oauth::consents operations::shards \
+    otp::grant refresh::verdicts workspaces::";
+
 fn lint(steps: &mut Steps) -> Result<()> {
     steps.run("Formatting", "cargo fmt --all --check")?;
     steps.run("Words", "cargo xtask words")?;
@@ -105,15 +110,16 @@ fn description(steps: &mut Steps) -> Result<()> {
 
 fn test(steps: &mut Steps) -> Result<()> {
     steps.run("Build of the tests", "cargo test --locked --quiet --workspace --no-run")?;
-    steps.test("Tests", &["--workspace"])
+    steps.test("Tests", &["--workspace"])?;
+    steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])
 }
 
 fn browser(steps: &mut Steps) -> Result<()> {
     steps.run("Clients of others", "cargo xtask clients")?;
-    steps.test("Browser and clients", &["--package", "service-server", "--test", "browser", "--test", "clients"])?;
+    // All packages at once: of one alone, cargo would build dependencies again with other features.
     steps.test(
-        "The command's browser and keyring",
-        &["--package", "service-cli", "--test", "browser", "--test", "keyring"],
+        "Browser, clients and keyring",
+        &["--workspace", "--test", "browser", "--test", "clients", "--test", "keyring"],
     )
 }
 

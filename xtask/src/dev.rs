@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use jiff::SignedDuration;
 use service_api::{
     contents::Kind,
-    ids::{UserId, WorkspaceId},
+    ids::{Id as _, UserId, WorkspaceId},
     workspaces::Role,
 };
 use service_rules::{display_name::DisplayName, email::Address, space::Space};
@@ -23,6 +23,7 @@ use service_server::{
     clock::Clock,
     crypto::random,
     database::migrations,
+    flows::sign_in::email_key::email_key,
     server::Server,
     store::{
         self,
@@ -72,7 +73,9 @@ async fn serve(options: &DevOptions, cluster: &Cluster, root_key: &str) -> Resul
     let config = server::config(&settings)?;
 
     telemetry::start_log(&config.log)?;
-    migrations::migrate(&config.database).await?;
+    migrations::migrate(&config.database).await.context(
+        "the database in target/dev was made by another version: run `cargo xtask dev --fresh` to start with an empty one",
+    )?;
     let server = Server::start(config, Clock::System)
         .await
         .with_context(|| format!("cannot serve on port {port}; choose another with --port"))?;
@@ -102,12 +105,13 @@ async fn make_demo(app: &App) -> Result<()> {
     let now = app.clock.now();
     let address = Address::parse(DEMO_USER).map_err(|_| anyhow::anyhow!("the demo user has no address"))?;
     let db = app.database.begin().await?;
-    if store::emails::find_user(&db, &address).await?.is_some() {
+    let email = email_key(app, &db, &address).await?;
+    if store::emails::find_user(&db, email).await?.is_some() {
         return Ok(());
     }
     let user_id: UserId = random::id(now)?;
-    let workspace_id: WorkspaceId = random::id(now)?;
-    store::emails::claim(&db, &address, user_id, now).await?;
+    let workspace_id: WorkspaceId = random::id_in(user_id.shard(), now)?;
+    store::emails::claim(&db, email, user_id, now).await?;
     store::users::insert(&db, user_id, &address, now).await?;
     let name = DisplayName::from_stored("Demo workspace".to_owned());
     store::workspaces::insert(&db, workspace_id, &name, now).await?;

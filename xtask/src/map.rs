@@ -80,8 +80,10 @@ fn tests() -> Result<BTreeMap<String, BTreeSet<String>>> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path)?;
-                let names =
-                    text.lines().filter_map(|line| line.trim_start().strip_prefix("fn ")?.split(['(', '<']).next());
+                let names = text.lines().filter_map(|line| {
+                    let line = line.trim_start();
+                    line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?.split(['(', '<']).next()
+                });
                 for name in names {
                     for id in ids(name) {
                         found.entry(id).or_default().insert(name.to_owned());

@@ -6,11 +6,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
+use crate::shard::Shard;
+
 /// An ID. The types of this module implement it.
 pub trait Id: Copy + From<Uuid> + fmt::Display + FromStr<Err = NotAnId> {
     /// The prefix.
     const KIND: &'static str;
     fn uuid(self) -> Uuid;
+
+    /// The shard in which the row of this ID is, or the row of its owner; see [`shard`](crate::shard).
+    fn shard(self) -> Shard {
+        Shard::of_id(self.uuid())
+    }
 }
 
 /// The text is not an ID of the requested kind. The error does not contain the text, so it can be logged.

@@ -51,6 +51,7 @@ pub mod page;
 pub mod scope;
 pub mod search;
 pub mod sessions;
+pub mod shard;
 pub mod sign_in;
 pub mod token;
 pub mod whoami;

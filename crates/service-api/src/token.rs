@@ -8,9 +8,9 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{base62, ids::CliTokenId};
+use crate::{base62, ids::CliTokenId, shard::Shard};
 
 /// The number of characters of the checksum at the end of every token.
 pub const CHECKSUM_LENGTH: usize = base62::length(4);
@@ -81,7 +81,7 @@ impl TokenKind for Client {
     const BODY: usize = 32;
 }
 
-/// An authorization code: 256 random bits.
+/// An authorization code: 256 bits, of which 12 are the shard of its user and the others are random.
 pub enum AuthorizationCode {}
 
 impl TokenKind for AuthorizationCode {
@@ -89,7 +89,7 @@ impl TokenKind for AuthorizationCode {
     const BODY: usize = 32;
 }
 
-/// The session cookie of a browser: 256 random bits.
+/// The session cookie of a browser: 256 bits, of which 12 are the shard of the session and the others are random.
 pub enum BrowserSession {}
 
 impl TokenKind for BrowserSession {
@@ -107,6 +107,31 @@ impl TokenKind for Device {
 }
 
 pub type DeviceSecret = Token<Device>;
+
+/// A kind of token whose body begins with the shard of its row.
+pub trait InShard: TokenKind {}
+
+impl InShard for AuthorizationCode {}
+
+impl InShard for BrowserSession {}
+
+impl<K: InShard> Token<K> {
+    /// Encodes 32 random bytes, of which the first two take up the shard.
+    #[must_use]
+    pub fn in_shard(shard: Shard, mut random: [u8; 32]) -> Self {
+        [random[0], random[1]] = shard.write_into([random[0], random[1]]);
+        let token = Self::from_body(&random);
+        random.zeroize();
+        token
+    }
+
+    /// The shard of its row.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        let body = Zeroizing::new(self.body::<32>().unwrap_or_default());
+        Shard::of_bytes([body[0], body[1]])
+    }
+}
 
 /// The number of characters of a token of this kind.
 #[must_use]

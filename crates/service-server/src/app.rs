@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use service_api::ids::UserId;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -67,6 +67,8 @@ pub struct AppState {
     /// The id of this process in `node_heartbeats`.
     pub node_id: Uuid,
     pub root_keys: RootKeys,
+    /// The key that decides about the shard of an email address, once it was read.
+    pub address_key: OnceCell<Vec<u8>>,
     pub signing_keys: SigningKeys,
     pub verified_tokens: VerifiedTokenCache,
     pub revocations: Revocations,
@@ -116,6 +118,7 @@ impl App {
             restore_fence: RestoreFence::default(),
             node_id: random::uuid(clock.now())?,
             root_keys: RootKeys::new(&config.root_keys)?,
+            address_key: OnceCell::new(),
             signing_keys: SigningKeys::default(),
             verified_tokens: VerifiedTokenCache::default(),
             revocations: Revocations::default(),

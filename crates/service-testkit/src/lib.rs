@@ -8,6 +8,7 @@ pub mod leaks;
 pub mod load;
 pub mod log;
 pub mod mailbox;
+pub mod partitions;
 pub mod ports;
 pub mod postgres;
 pub mod process;

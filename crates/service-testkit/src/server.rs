@@ -36,6 +36,7 @@ use crate::{
     leaks::Leaks,
     log::Log,
     mailbox::Mailbox,
+    partitions,
     postgres::Cluster,
     response::{TestClient, TestResponse},
     settings::Settings,
@@ -145,6 +146,12 @@ impl Setup {
     }
 }
 
+/// Whether tests run on the partitioned schema: `SERVICE_TEST_PARTITIONS` is set.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
+fn is_partitioned() -> bool {
+    std::env::var("SERVICE_TEST_PARTITIONS").is_ok()
+}
+
 /// Creates a database as a clone of a migrated template; returns its URL.
 pub async fn fresh_database(cluster: &Cluster) -> Result<String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -153,7 +160,11 @@ pub async fn fresh_database(cluster: &Cluster) -> Result<String> {
             let mut sources = Sources::default();
             let placeholder = Settings::complete(&url, &Mailbox::start().await?)?;
             placeholder.iter().for_each(|(key, value)| sources.set(key, value));
-            migrations::migrate(&Config::read(&sources)?.database).await.map(drop)
+            migrations::migrate(&Config::read(&sources)?.database).await?;
+            if is_partitioned() {
+                partitions::partition_database(&url).await?;
+            }
+            Ok(())
         })
         .await?;
     let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));

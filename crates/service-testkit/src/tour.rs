@@ -2,10 +2,19 @@
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use service_api::{ids::UserId, workspaces::Role};
-use service_server::flows::{
-    clients::{self, ClientToRegister},
-    oauth::authorization_code_grant::challenge_of,
+use service_api::{
+    ids::{Id as _, UserId},
+    workspaces::Role,
+};
+use service_rules::email::Address;
+use service_server::{
+    crypto::random,
+    flows::{
+        clients::{self, ClientToRegister},
+        oauth::authorization_code_grant::challenge_of,
+        sign_in::email_key::email_key,
+    },
+    store::{self, invitations::NewInvitation},
 };
 
 use crate::{browser::Browser, server::TestServer};
@@ -164,16 +173,21 @@ async fn invite(server: &TestServer, user: UserId, email: &str) -> Result<()> {
     };
     let theirs = server.make_workspace("Pilots’ association", &[(other, Role::Owner)]).await?;
     server.make_workspace("Breakwater", &[(user, Role::Owner), (other, Role::Member)]).await?;
-    let now = server.now();
-    let id = service_server::crypto::random::uuid(now)?;
-    let later = now.checked_add(jiff::SignedDuration::from_hours(7 * 24))?;
-    let sql = format!(
-        "insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at)
-         values ('{}', '{email}', '{id}', 'member', '{}', '{now}', '{later}')",
-        service_api::ids::Id::uuid(theirs),
-        service_api::ids::Id::uuid(other),
-    );
-    server.sql(&sql).await.map(drop)
+    let (app, now) = (&server.app, server.now());
+    let address = Address::parse(email).map_err(|_| anyhow::anyhow!("no address"))?;
+    let db = app.database.begin().await?;
+    let invitation = NewInvitation {
+        id: random::id_in(theirs.shard(), now)?,
+        workspace_id: theirs,
+        email: email_key(app, &db, &address).await?,
+        role: Role::Member,
+        invited_by: other,
+        made_by: "",
+        now,
+        expires_at: now.checked_add(jiff::SignedDuration::from_hours(7 * 24))?,
+    };
+    store::invitations::replace(&db, &invitation).await?;
+    Ok(db.commit().await?)
 }
 
 /// Connects an app whose redirect URI is on this machine: the server itself receives the redirect.

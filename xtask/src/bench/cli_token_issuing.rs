@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     Bench, Measured,
-    pgbench::{self, fill, statement},
+    pgbench::{self, SHARD, fill, statement},
 };
 
 const USERS: &str = include_str!("../../../crates/service-server/src/store/users.rs");
@@ -52,11 +52,11 @@ async fn seed(bench: &Bench) -> Result<()> {
     let seed = format!(
         "with made as (select number, ('{ID_PREFIX}' || lpad(to_hex(number), 12, '0'))::uuid as id
                          from generate_series(0, 2 * {MAKERS} - 1) as number),
-              people as (insert into users (id, email, created_at)
-                         select id, 'maker' || number || '@many.test', now() from made)
-         insert into grants (id, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
+              people as (insert into users (id, shard, email, created_at)
+                         select id, shard_of(id), 'maker' || number || '@many.test', now() from made)
+         insert into grants (id, shard, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
                              rotated_at, rotated_from, created_at, created_from, expires_at, auth_time)
-         select id, id, '{SERVICE_CLI}', 'read write', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
+         select id, shard_of(id), id, '{SERVICE_CLI}', 'read write', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
                 now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days', now() from made;"
     );
     client.batch_execute(&seed).await.context("the makers could not be made")
@@ -99,14 +99,14 @@ async fn requests(bench: &Bench) -> Result<Vec<Vec<u8>>> {
 fn script_text() -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let (now, digest) = ("now()", "sha256(random()::text::bytea)");
-    let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id]);
+    let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id, SHARD]);
     let statements = [
-        fill(statement(USERS, "select disabled_at is null")?, &[&id]),
-        fill(statement(GRANTS, "select expires_at, auth_time from grants")?, &[&id]),
-        fill(statement(CLI_TOKENS, "select count(*) as live")?, &[&id, now, "null"]),
+        fill(statement(USERS, "select disabled_at is null")?, &[&id, SHARD]),
+        fill(statement(GRANTS, "select expires_at, auth_time from grants")?, &[&id, SHARD]),
+        fill(statement(CLI_TOKENS, "select count(*) as live")?, &[&id, now, "null", SHARD]),
         fill(
             statement(RATES, "insert into rates")?,
-            &["sha256(((:number)::bigint)::text::bytea)", now, "0.01::float8", "100.0::float8"],
+            &["sha256(((:number)::bigint)::text::bytea)", now, "0.01::float8", "100.0::float8", SHARD],
         ),
         fill(
             statement(CLI_TOKENS, "insert into cli_tokens")?,
@@ -123,6 +123,7 @@ fn script_text() -> Result<String> {
                 "now() + interval '90 days'",
                 "null",
                 "'grant_01h2xcejqtf2nbrexx3vqjhp41'",
+                SHARD,
             ],
         ),
         fill(
@@ -142,10 +143,16 @@ fn script_text() -> Result<String> {
                 "null",
             ],
         ),
-        fill(statement(USERS, "select email, disabled_at")?, &[&id]),
+        fill(statement(USERS, "select email, disabled_at")?, &[&id, SHARD]),
         fill(
             statement(OUTBOX, "insert into outbox")?,
-            &["gen_random_uuid()", &format!("{digest} || {digest} || {digest} || {digest} || {digest}"), now, now],
+            &[
+                "gen_random_uuid()",
+                &format!("{digest} || {digest} || {digest} || {digest} || {digest}"),
+                now,
+                now,
+                SHARD,
+            ],
         ),
     ];
     let script = statements.join(";\n");

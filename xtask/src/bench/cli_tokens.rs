@@ -4,7 +4,10 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
-use service_api::ids::{CliTokenId, Id as _, UserId};
+use service_api::{
+    ids::{CliTokenId, Id as _, UserId},
+    shard::Shard,
+};
 use service_server::crypto::{digest::sha256, random};
 use service_testkit::load;
 use tokio_postgres::Client;
@@ -13,7 +16,7 @@ use uuid::Uuid;
 use super::{
     Bench, Measured,
     bare::Bare,
-    pgbench::{self, fill, statement},
+    pgbench::{self, SHARD, fill, statement},
     whoami,
 };
 use crate::say_error;
@@ -34,7 +37,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     let bare = Bare::start(&response.text)?;
     let script = tempfile::NamedTempFile::new()?;
     let id = format!("('{}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid", &OWNER[..24]);
-    let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&id]);
+    let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&id, SHARD]);
     std::fs::write(script.path(), format!("\\set number random(1, {})\n{find};\n", all - used))?;
 
     let mut hit = Measured { name: "cli_token_hit", ours: Vec::new(), bare: Vec::new() };
@@ -72,9 +75,9 @@ fn request_bytes(token: &str) -> Vec<u8> {
 /// Creates tokens with their secrets, among many others; returns them.
 async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenId, String)>> {
     let filler = format!(
-        "insert into users (id, email, created_at) values ('{OWNER}', 'tokens@many.test', now());
-         insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
-         select ('{}' || lpad(to_hex(number), 12, '0'))::uuid, '{OWNER}', 'service-cli', 'Token',
+        "insert into users (id, shard, email, created_at) values ('{OWNER}', shard_of('{OWNER}'), 'tokens@many.test', now());
+         insert into cli_tokens (id, shard, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
+         select ('{}' || lpad(to_hex(number), 12, '0'))::uuid, shard_of('{OWNER}'), '{OWNER}', 'service-cli', 'Token',
                 sha256(number::text::bytea), '…0000', 'read', now(), now() + interval '90 days'
            from generate_series(1, {}) as number;",
         &OWNER[..24],
@@ -86,15 +89,15 @@ async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenI
     let mut tokens = Vec::with_capacity(used);
     while tokens.len() < used {
         let made = (0..10_000.min(used - tokens.len())).map(|_| {
-            let id: CliTokenId = random::id(now)?;
+            let id: CliTokenId = random::id_in(Shard::of_id(owner), now)?;
             Ok((id, random::cli_token(id)?.expose().to_owned()))
         });
         let made = made.collect::<Result<Vec<_>>>()?;
         let ids: Vec<_> = made.iter().map(|(id, _)| id.uuid()).collect();
         let digests: Vec<_> = made.iter().map(|(_, text)| sha256(text).to_vec()).collect();
         let insert =
-            "insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
-                      select id, $3, 'service-cli', 'Token', digest, '…0000', 'read', now(), now() + interval '90 days'
+            "insert into cli_tokens (id, shard, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
+                      select id, shard_of($3), $3, 'service-cli', 'Token', digest, '…0000', 'read', now(), now() + interval '90 days'
                         from unnest($1::uuid[], $2::bytea[]) as made (id, digest)";
         client.execute(insert, &[&ids, &digests, &owner]).await?;
         tokens.extend(made);
@@ -107,16 +110,16 @@ async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenI
 async fn explain(client: &Client, id: &CliTokenId) -> Result<()> {
     let user: UserId = Uuid::from_u128(1).into();
     let some = format!(
-        "insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
-         select gen_random_uuid(), '{}', 'service-cli', 'Token', ''::bytea, '…0000', 'read', now(), now() + interval '9 days'
+        "insert into cli_tokens (id, shard, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)
+         select gen_random_uuid(), shard_of('{0}'), '{0}', 'service-cli', 'Token', ''::bytea, '…0000', 'read', now(), now() + interval '9 days'
            from generate_series(1, 100)",
         user.uuid()
     );
     client.batch_execute(&some).await?;
-    let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&format!("'{}'::uuid", id.uuid())]);
+    let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&format!("'{}'::uuid", id.uuid()), SHARD]);
     let list = fill(
         statement(CLI_TOKENS, "select id, name, workspace_id")?,
-        &[&format!("'{}'::uuid", user.uuid()), "now()", "now() - interval '30 days'", "'active'", "null", "51"],
+        &[&format!("'{}'::uuid", user.uuid()), "now()", "now() - interval '30 days'", "'active'", "null", "51", SHARD],
     );
     for statement in [find, list] {
         say_error(&format!("explain {statement:.60} …"));

@@ -10,7 +10,7 @@ use service_testkit::load;
 
 use super::{
     Bench, Measured,
-    pgbench::{self, fill, statement},
+    pgbench::{self, SHARD, fill, statement},
 };
 
 const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
@@ -55,15 +55,15 @@ fn script_text() -> Result<String> {
     let key = "sha256(((:who)::bigint)::text::bytea)";
     let named = |name: &str| format!("sha256(('{name}' || (:who)::bigint)::bytea)");
     let rate = |key: &str| -> Result<String> {
-        Ok(fill(statement(RATES, "insert into rates")?, &[key, now, "0.001::float8", "1200.0::float8"]))
+        Ok(fill(statement(RATES, "insert into rates")?, &[key, now, "0.001::float8", "1200.0::float8", SHARD]))
     };
     let windows = |key: &str| -> Result<String> {
-        let budget = [key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8"];
+        let budget = [key, now, "array[1,5,10]::bigint[]", "array[60,3600,86400]::float8[]", "86400.0::float8", SHARD];
         Ok(fill(statement(RECENT_HITS, "insert into recent_hits")?, &budget))
     };
     let device = fill(
-        statement(DEVICES, "select from devices where digest = $1 and address_mac")?,
-        &[key, &format!("array[{key}]"), now],
+        statement(DEVICES, "select from devices where digest = $1 and shard = $4")?,
+        &[key, &format!("array[{key}]"), now, SHARD],
     );
     let before = [device, rate(&named("network"))?, rate(&named("wider"))?].join(";\n");
     let sealed = format!("{key} || {key} || {key} || {key} || {key} || {key}");
@@ -71,12 +71,23 @@ fn script_text() -> Result<String> {
         windows(&named("context"))?,
         windows(&named("address and network"))?,
         windows(&named("address"))?,
-        fill(statement(OTPS, "delete from otps\n           where address")?, &[address, "''", key]),
+        fill(statement(OTPS, "delete from otps\n           where address")?, &[address, "''", key, SHARD]),
         fill(
             statement(OTPS, "insert into otps")?,
-            &[address, "''", key, "gen_random_uuid()", "null", "1::smallint", key, now, "now() + interval '600 s'"],
+            &[
+                address,
+                "''",
+                key,
+                "gen_random_uuid()",
+                "null",
+                "1::smallint",
+                key,
+                now,
+                "now() + interval '600 s'",
+                SHARD,
+            ],
         ),
-        fill(statement(OUTBOX, "insert into outbox")?, &["gen_random_uuid()", &sealed, now, now]),
+        fill(statement(OUTBOX, "insert into outbox")?, &["gen_random_uuid()", &sealed, now, now, SHARD]),
         pgbench::audit_event()?,
         rate("sha256(((:who)::bigint % 16)::text::bytea)")?,
     ];

@@ -37,6 +37,9 @@ pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64
     line.split_whitespace().nth(2).context("pgbench printed no result")?.parse().context("pgbench printed no result")
 }
 
+/// The shard of the rows that a measurement makes: their ids have zeros there.
+pub(super) const SHARD: &str = "0::smallint";
+
 /// Returns the raw string literal in `source` with this beginning.
 pub(super) fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
     let found = source.split("r\"").skip(1).find(|text| text.starts_with(beginning));

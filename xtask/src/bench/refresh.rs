@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     Bench, Measured,
-    pgbench::{self, fill, statement},
+    pgbench::{self, SHARD, fill, statement},
 };
 
 const GRANTS: &str = include_str!("../../../crates/service-server/src/store/grants.rs");
@@ -59,11 +59,11 @@ async fn seed(bench: &Bench, grants: u32) -> Result<()> {
     tokio::spawn(connection);
     let seed = format!(
         "truncate grants;
-         insert into users (id, email, created_at) values ('{ID_PREFIX}000000000000', 'bench@many.test', now())
+         insert into users (id, shard, email, created_at) values ('{ID_PREFIX}000000000000', 0, 'bench@many.test', now())
              on conflict do nothing;
-         insert into grants (id, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
+         insert into grants (id, shard, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
                              rotated_at, rotated_from, created_at, created_from, expires_at)
-         select id, '{ID_PREFIX}000000000000', '{SERVICE_CLI}', 'read', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
+         select id, 0, '{ID_PREFIX}000000000000', '{SERVICE_CLI}', 'read', 'https://service.test/v1', uuid_send(id), 0, 1, 1,
                 now(), '127.0.0.1', now(), '127.0.0.1', now() + interval '300 days'
            from generate_series(0, {grants} - 1) as number,
                 lateral (select ('{ID_PREFIX}' || lpad(to_hex(number), 12, '0'))::uuid as id) as made;
@@ -111,7 +111,7 @@ impl Holder {
 /// Returns the statements of `flows/oauth/refresh_grant.rs`, with values that pgbench can generate.
 fn script_text(grants: u32) -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
-    let find = fill(statement(GRANTS, "select g.user_id")?, &[&id]);
+    let find = fill(statement(GRANTS, "select g.user_id")?, &[&id, SHARD]);
     let advance = fill(
         statement(GRANTS, "update grants set base")?,
         &[
@@ -123,6 +123,7 @@ fn script_text(grants: u32) -> Result<String> {
             "1::smallint",
             "now()",
             "'127.0.0.1'",
+            SHARD,
         ],
     );
     Ok(format!("\\set number random({}, {})\n{find}\n\\gset\n{advance};\n", grants / 2, grants - 1))

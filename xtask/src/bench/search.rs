@@ -20,7 +20,7 @@ use super::{
 use crate::say_error;
 
 const PACK_SEARCH: &str = include_str!("../../../crates/service-server/src/store/pack_search.rs");
-const MIGRATION: &str = include_str!("../../../crates/service-server/migrations/0012_search.sql");
+const MIGRATION: &str = include_str!("../../../crates/service-server/migrations/0008_contents.sql");
 /// The prefix of ids of workspaces, which differ in their last twelve digits. A workspace has a hundred packs.
 const ID_PREFIX: &str = "00000000-0000-7000-a000-";
 pub(super) const USER: &str = "00000000-0000-7000-a000-ffffffffffff";
@@ -50,9 +50,10 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
 
 pub(super) async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
     let person = format!(
-        "insert into users (id, email, created_at) values ('{USER}', 'searcher@many.test', now())
+        "insert into users (id, shard, email, created_at) values ('{USER}', shard_of('{USER}'), 'searcher@many.test', now())
              on conflict do nothing;
-         insert into memberships (user_id, workspace_id, role, created_at) values ('{USER}', '{ID_PREFIX}000000000000', 'member', now())
+         insert into memberships (user_id, workspace_id, shard, role, created_at)
+             values ('{USER}', '{ID_PREFIX}000000000000', shard_of('{USER}'), 'member', now())
              on conflict do nothing;"
     );
     client.batch_execute(&person).await?;
@@ -77,16 +78,16 @@ pub(super) async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
 
 async fn seed(client: &Client, from: u32, to: u32) -> Result<()> {
     let packs = format!(
-        "insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-         select ('{ID_PREFIX}' || lpad(to_hex(w), 12, '0'))::uuid, 'pack', gen_random_uuid(), true,
+        "insert into contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+         select ('{ID_PREFIX}' || lpad(to_hex(w), 12, '0'))::uuid, 'pack', gen_random_uuid(), 0, true,
                 jsonb_build_object('type', 'context', 'name', 'Harbour ' || w || ' part ' || p,
                     'text', 'Water, ships, cranes, tides and pilots of berth ' || p || '. ' || repeat('All is well here. ', 20)),
                 1, '{USER}', now(), now()
            from generate_series({from}, {to} - 1) w, generate_series(1, 100) p"
     );
     let index = format!(
-        "insert into pack_search (space_id, pack_id, pack_type, name, words)
-         select space_id, id, 'context', fields->>'name',
+        "insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
+         select space_id, id, shard, 'context', fields->>'name',
                 setweight(to_tsvector('english', fields->>'name'), 'A') || setweight(to_tsvector('english', fields->>'text'), 'B')
            from contents where space_id >= ('{ID_PREFIX}' || lpad(to_hex({from}), 12, '0'))::uuid and kind = 'pack'
          on conflict do nothing"
@@ -134,7 +135,7 @@ pub(super) async fn search(bench: &Bench, token: &str, queries: &[&str], times: 
 
 async fn explain(client: &Client) -> Result<()> {
     let search =
-        fill(statement(PACK_SEARCH, "select c.space_id, c.id,")?, &["'context'", "'harbour'", "0", "20", "1000000"]);
+        fill(statement(PACK_SEARCH, "/* entered spaces */")?, &["'context'", "'harbour'", "0", "20", "1000000"]);
     client.batch_execute(&format!("set service.spaces = '{}'", space(0))).await?;
     for row in client.query(&format!("explain (analyze, buffers, costs off) {search}"), &[]).await? {
         say_error(&format!("    {}", row.get::<_, String>(0)));

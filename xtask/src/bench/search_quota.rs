@@ -86,11 +86,11 @@ async fn seed(client: &Client, packs: u32) -> Result<()> {
          create temporary table vectors as select n, setweight(to_tsvector('english', text), 'B') as words from texts;
          create temporary table packs as
            select n, gen_random_uuid() as id, 'Harbour report ' || n as name from generate_series(1, {packs}) n;
-         insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-           select '{space}', 'pack', id, true, jsonb_build_object('type', 'context', 'name', name, 'text', text),
+         insert into contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+           select '{space}', 'pack', id, shard_of('{space}'), true, jsonb_build_object('type', 'context', 'name', name, 'text', text),
                   1, '{user}', now(), now() from packs join texts on texts.n = packs.n % 200;
-         insert into pack_search (space_id, pack_id, pack_type, name, words)
-           select '{space}', id, 'context', name, setweight(to_tsvector('english', name), 'A') || words
+         insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
+           select '{space}', id, shard_of('{space}'), 'context', name, setweight(to_tsvector('english', name), 'A') || words
              from packs join vectors on vectors.n = packs.n % 200;
          set maintenance_work_mem = '256MB';"
     );

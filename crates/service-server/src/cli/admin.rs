@@ -12,7 +12,6 @@ use service_server::{
         operations::finish_restore::{self, CopiedEvent},
         revocation::{self, RevocationError},
     },
-    store,
 };
 
 use crate::cli::output::{say, say_error};
@@ -145,9 +144,9 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str
         AdminCommand::Member(MemberCommand::Remove { address, workspace }) => {
             let (address, workspace) = (parse_address(address)?, parse_workspace(workspace)?);
             let db = app.database.connect().await?;
-            let account = store::emails::find_user(&db, &address).await?;
+            let found = revocation::find_user(app, &db, &address).await;
+            let user_id = found.map_err(|error| or_nothing(error, "member not found"))?;
             drop(db);
-            let user_id = account.ok_or_else(|| anyhow::anyhow!("member not found"))?.user_id;
             let removed = revocation::remove_member(app, user_id, workspace).await;
             removed.map_err(|error| or_nothing(error, "member not found"))?;
             say(&format!("Removed {user_id} from {workspace}. Nodes reject their tokens for it within a second."));

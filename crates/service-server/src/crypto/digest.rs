@@ -1,8 +1,15 @@
 //! SHA-256, for storing and caching secrets that have enough entropy.
 
 use aws_lc_rs::digest::{SHA256, digest};
+use service_api::token::{Token, TokenKind};
 
 pub type Digest = [u8; 32];
+
+/// The digest by which the database knows a token.
+#[must_use]
+pub fn token_digest<K: TokenKind>(token: &Token<K>) -> Digest {
+    sha256(token.expose())
+}
 
 #[must_use]
 pub fn sha256(text: impl AsRef<[u8]>) -> Digest {

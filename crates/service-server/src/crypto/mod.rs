@@ -1,5 +1,6 @@
 //! Randomness, root keys and digests.
 
+pub mod address_shard;
 pub mod digest;
 pub mod random;
 pub mod root_keys;

@@ -15,6 +15,7 @@ use aws_lc_rs::{
 };
 use service_api::{
     ids::{CliTokenId, Id, RequestId},
+    shard::Shard,
     token::{
         AuthorizationCode, BrowserSession, CliToken, Client, Device, DeviceSecret, OtpCode, Token, TokenKind as _,
     },
@@ -36,10 +37,27 @@ pub fn id<I: Id>(now: Timestamp) -> anyhow::Result<I> {
     Ok(uuid(now)?.into())
 }
 
+/// Returns a new id in the shard of its owner. Later ids sort after earlier ones.
+pub fn id_in<I: Id>(shard: Shard, now: Timestamp) -> anyhow::Result<I> {
+    Ok(uuid_in(shard, now)?.into())
+}
+
 /// Returns a new UUID. Later UUIDs sort after earlier ones.
 pub fn uuid(now: Timestamp) -> anyhow::Result<Uuid> {
+    Ok(uuid_of(now, &bytes()?))
+}
+
+/// Returns a new UUID in the shard of its owner. Later UUIDs sort after earlier ones.
+pub fn uuid_in(shard: Shard, now: Timestamp) -> anyhow::Result<Uuid> {
+    let mut tail = bytes::<10>()?;
+    // The version takes the place of the first four bits.
+    [tail[0], tail[1]] = shard.write_into([tail[0], tail[1]]);
+    Ok(uuid_of(now, &tail))
+}
+
+fn uuid_of(now: Timestamp, tail: &[u8; 10]) -> Uuid {
     let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
-    Ok(Builder::from_unix_timestamp_millis(millis, &bytes()?).into_uuid())
+    Builder::from_unix_timestamp_millis(millis, tail).into_uuid()
 }
 
 /// Returns a unique request id. It is no secret, so only its process part is random.
@@ -49,8 +67,7 @@ pub fn request_id(now: Timestamp) -> RequestId {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let mut tail = *PROCESS;
     tail[6..].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
-    Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
+    uuid_of(now, &tail).into()
 }
 
 /// Returns a uniformly distributed code of [`otp::OTP_DIGITS`] digits.
@@ -76,14 +93,14 @@ pub fn client_secret() -> anyhow::Result<Token<Client>> {
     Ok(Token::from_body(&Zeroizing::new(bytes::<{ Client::BODY }>()?)[..]))
 }
 
-/// Returns an OAuth authorization code.
-pub fn authorization_code() -> anyhow::Result<Token<AuthorizationCode>> {
-    Ok(Token::from_body(&Zeroizing::new(bytes::<{ AuthorizationCode::BODY }>()?)[..]))
+/// Returns an OAuth authorization code of a user in this shard.
+pub fn authorization_code(shard: Shard) -> anyhow::Result<Token<AuthorizationCode>> {
+    Ok(Token::in_shard(shard, bytes()?))
 }
 
-/// Returns the cookie value of a browser session.
-pub fn session() -> anyhow::Result<Token<BrowserSession>> {
-    Ok(Token::from_body(&Zeroizing::new(bytes::<{ BrowserSession::BODY }>()?)[..]))
+/// Returns the cookie value of a browser session in this shard.
+pub fn session(shard: Shard) -> anyhow::Result<Token<BrowserSession>> {
+    Ok(Token::in_shard(shard, bytes()?))
 }
 
 /// Returns the secret of a device on which a user signed in.

@@ -7,27 +7,14 @@ use crate::{config, database};
 
 /// All migrations in order. A released migration is never changed.
 const ALL: &[(&str, &str)] = &[
-    ("V1__people", include_str!("../../migrations/0001_people.sql")),
-    ("V2__sign_in", include_str!("../../migrations/0002_sign_in.sql")),
-    ("V3__signing_keys", include_str!("../../migrations/0003_signing_keys.sql")),
-    ("V4__sessions", include_str!("../../migrations/0004_sessions.sql")),
-    ("V5__cli_tokens", include_str!("../../migrations/0005_cli_tokens.sql")),
-    ("V6__audit", include_str!("../../migrations/0006_audit.sql")),
-    ("V7__browser", include_str!("../../migrations/0007_browser.sql")),
+    ("V1__users", include_str!("../../migrations/0001_users.sql")),
+    ("V2__workspaces", include_str!("../../migrations/0002_workspaces.sql")),
+    ("V3__clients", include_str!("../../migrations/0003_clients.sql")),
+    ("V4__sign_in", include_str!("../../migrations/0004_sign_in.sql")),
+    ("V5__credentials", include_str!("../../migrations/0005_credentials.sql")),
+    ("V6__revocations", include_str!("../../migrations/0006_revocations.sql")),
+    ("V7__audit", include_str!("../../migrations/0007_audit.sql")),
     ("V8__contents", include_str!("../../migrations/0008_contents.sql")),
-    ("V9__deletions", include_str!("../../migrations/0009_deletions.sql")),
-    ("V10__invitations", include_str!("../../migrations/0010_invitations.sql")),
-    ("V11__lineage", include_str!("../../migrations/0011_lineage.sql")),
-    ("V12__search", include_str!("../../migrations/0012_search.sql")),
-    ("V13__devices", include_str!("../../migrations/0013_devices.sql")),
-    ("V14__heartbeats", include_str!("../../migrations/0014_heartbeats.sql")),
-    ("V15__consents", include_str!("../../migrations/0015_consents.sql")),
-    ("V16__retention", include_str!("../../migrations/0016_retention.sql")),
-    ("V24__restores_and_keys", include_str!("../../migrations/0024_restores_and_keys.sql")),
-    ("V27__rights", include_str!("../../migrations/0027_rights.sql")),
-    ("V29__unread_requests_and_user_keys", include_str!("../../migrations/0029_unread_requests_and_user_keys.sql")),
-    ("V30__content_bytes", include_str!("../../migrations/0030_content_bytes.sql")),
-    ("V31__deleted_contents", include_str!("../../migrations/0031_deleted_contents.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -3,11 +3,29 @@
 use service_api::{
     ids::{BrowserSessionId, GrantId, Id as _, UserId, WorkspaceId},
     scope::Scopes,
+    shard::Shard,
+    token::{AuthorizationCode, Token},
 };
 use service_rules::{Timestamp, codes::Code};
 use uuid::Uuid;
 
-use crate::database::{Connection, Error};
+use crate::{
+    crypto::digest::token_digest,
+    database::{Connection, Error},
+};
+
+/// What a code is found by: its SHA-256, and the shard that it carries.
+pub struct CodeKey {
+    pub digest: [u8; 32],
+    pub shard: Shard,
+}
+
+impl CodeKey {
+    #[must_use]
+    pub fn of(code: &Token<AuthorizationCode>) -> Self {
+        Self { digest: token_digest(code), shard: code.shard() }
+    }
+}
 
 /// What a client gets for a code.
 pub struct CodeAccess {
@@ -19,13 +37,13 @@ pub struct CodeAccess {
 }
 
 /// Stores a code.
-pub async fn insert(db: &Connection, digest: &[u8; 32], code: &Code, worth: &CodeAccess) -> Result<(), Error> {
+pub async fn insert(db: &Connection, key: &CodeKey, code: &Code, worth: &CodeAccess) -> Result<(), Error> {
     db.execute(
         r"insert into authorization_codes (digest, client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience,
-                                           workspace_id, expires_at, wrong_verifiers)
-          values ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9, 0)",
+                                           workspace_id, expires_at, wrong_verifiers, shard)
+          values ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9, 0, $11)",
         &[
-            &digest.as_slice(),
+            &key.digest.as_slice(),
             &code.client_id,
             &worth.user_id.uuid(),
             &code.redirect_uri,
@@ -35,6 +53,7 @@ pub async fn insert(db: &Connection, digest: &[u8; 32], code: &Code, worth: &Cod
             &worth.workspace_id.map(WorkspaceId::uuid),
             &code.expires_at,
             &worth.browser_id.uuid(),
+            &key.shard.number(),
         ],
     )
     .await
@@ -50,13 +69,13 @@ pub struct StoredAuthorizationCode {
 }
 
 /// Returns a code and locks it: other transactions that redeem it wait until this one ends.
-pub async fn lock(db: &Connection, digest: &[u8; 32]) -> Result<Option<StoredAuthorizationCode>, Error> {
+pub async fn lock(db: &Connection, key: &CodeKey) -> Result<Option<StoredAuthorizationCode>, Error> {
     let row = db
         .query_opt(
             r"select client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience, workspace_id, expires_at,
                      wrong_verifiers, grant_id
-                from authorization_codes where digest = $1 for update",
-            &[&digest.as_slice()],
+                from authorization_codes where digest = $1 and shard = $2 for update",
+            &[&key.digest.as_slice(), &key.shard.number()],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -80,21 +99,22 @@ pub async fn lock(db: &Connection, digest: &[u8; 32]) -> Result<Option<StoredAut
 }
 
 /// Marks a code as used; `false`: another request has used it.
-pub async fn mark_used(db: &Connection, digest: &[u8; 32], grant_id: GrantId, now: Timestamp) -> Result<bool, Error> {
-    let sql = r"update authorization_codes set used_at = $2, grant_id = $3 where digest = $1 and used_at is null";
-    Ok(db.execute(sql, &[&digest.as_slice(), &now, &grant_id.uuid()]).await? == 1)
+pub async fn mark_used(db: &Connection, key: &CodeKey, grant_id: GrantId, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"update authorization_codes set used_at = $2, grant_id = $3
+                 where digest = $1 and shard = $4 and used_at is null";
+    Ok(db.execute(sql, &[&key.digest.as_slice(), &now, &grant_id.uuid(), &key.shard.number()]).await? == 1)
 }
 
 /// Counts a wrong PKCE verifier.
-pub async fn count_wrong_verifier(db: &Connection, digest: &[u8; 32]) -> Result<(), Error> {
-    let sql = r"update authorization_codes set wrong_verifiers = wrong_verifiers + 1 where digest = $1";
-    db.execute(sql, &[&digest.as_slice()]).await.map(drop)
+pub async fn count_wrong_verifier(db: &Connection, key: &CodeKey) -> Result<(), Error> {
+    let sql = r"update authorization_codes set wrong_verifiers = wrong_verifiers + 1 where digest = $1 and shard = $2";
+    db.execute(sql, &[&key.digest.as_slice(), &key.shard.number()]).await.map(drop)
 }
 
 /// Deletes up to `size` codes that expired before this moment.
 pub async fn delete_expired(db: &Connection, expired_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from authorization_codes where digest in
+        r"/* housekeeping */ delete from authorization_codes where digest in
               (select digest from authorization_codes where expires_at <= $1 limit $2 for update skip locked)",
         &[&expired_since, &size],
     )

@@ -1,10 +1,19 @@
-//! Table `browser_sessions`: browsers that hold our cookie, signed in or not.
+//! Table `browser_sessions`: browsers that hold our cookie, signed in or not. A row is in the shard that the cookie carries:
+//! the shard of the user who is signed in, or any if no user is.
 
-use service_api::ids::{BrowserSessionId, Id as _, UserId};
+use service_api::{
+    ids::{BrowserSessionId, Id as _, UserId},
+    shard::Shard,
+    token::{BrowserSession, Token},
+};
 use service_rules::Timestamp;
 use uuid::Uuid;
 
-use crate::database::{Connection, Error};
+use crate::{
+    crypto::digest::token_digest,
+    database::{Connection, Error},
+    store::sign_in_flows,
+};
 
 /// A browser session to be stored.
 pub struct NewBrowserSession<'a> {
@@ -17,11 +26,25 @@ pub struct NewBrowserSession<'a> {
 /// Stores a browser session.
 pub async fn insert(db: &Connection, new: &NewBrowserSession<'_>) -> Result<(), Error> {
     db.execute(
-        r"insert into browser_sessions (id, digest, created_at, last_seen_at, expires_at) values ($1, $2, $3, $3, $4)",
-        &[&new.id.uuid(), &new.digest.as_slice(), &new.now, &new.expires_at],
+        r"insert into browser_sessions (id, shard, digest, created_at, last_seen_at, expires_at)
+          values ($1, $2, $3, $4, $4, $5)",
+        &[&new.id.uuid(), &new.id.shard().number(), &new.digest.as_slice(), &new.now, &new.expires_at],
     )
     .await
     .map(drop)
+}
+
+/// What a session is found by: the SHA-256 of its cookie, and the shard that the cookie carries.
+pub struct CookieKey {
+    pub digest: [u8; 32],
+    pub shard: Shard,
+}
+
+impl CookieKey {
+    #[must_use]
+    pub fn of(cookie: &Token<BrowserSession>) -> Self {
+        Self { digest: token_digest(cookie), shard: cookie.shard() }
+    }
 }
 
 /// A browser session and the user who is signed in there.
@@ -42,16 +65,17 @@ pub struct SignedInUser {
 /// Returns the unexpired session with this cookie. A disabled user does not count as signed in.
 pub async fn find(
     db: &Connection,
-    digest: &[u8; 32],
+    cookie: &CookieKey,
     seen_since: Timestamp,
     now: Timestamp,
 ) -> Result<Option<StoredBrowserSession>, Error> {
     let row = db
         .query_opt(
             r"select b.id, b.user_id, b.signed_in_at, b.last_seen_at, u.email
-                from browser_sessions b left join users u on u.id = b.user_id and u.disabled_at is null
-               where b.digest = $1 and b.expires_at > $2 and b.last_seen_at > $3",
-            &[&digest.as_slice(), &now, &seen_since],
+                from browser_sessions b
+                left join users u on u.id = b.user_id and u.shard = b.shard and u.disabled_at is null
+               where b.digest = $1 and b.shard = $4 and b.expires_at > $2 and b.last_seen_at > $3",
+            &[&cookie.digest.as_slice(), &now, &seen_since, &cookie.shard.number()],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -67,14 +91,20 @@ pub async fn find(
 }
 
 /// Replaces a browser's cookie, and sets the user who is signed in there. `false`: the cookie was replaced meanwhile.
+///
+/// The session of a signed-in user is in the shard of the user. If it is in another one, it moves: it gets a new row
+/// with a new id, and the sign-ins in progress in the browser go with it.
 pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessionRenewal<'_>) -> Result<bool, Error> {
+    if renewed.id != id {
+        return move_to(db, id, renewed).await;
+    }
     let (user_id, signed_in_at) = renewed.person.map_or((None, None), |(id, at)| (Some(id.uuid()), Some(at)));
     let changed = db
         .execute(
             r"update browser_sessions
                  set digest = $3, user_id = $4, signed_in_at = $5, last_seen_at = $6,
                      expires_at = coalesce($7, expires_at)
-               where id = $1 and digest = $2",
+               where id = $1 and shard = $8 and digest = $2",
             &[
                 &id.uuid(),
                 &renewed.old.as_slice(),
@@ -83,14 +113,44 @@ pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessi
                 &signed_in_at,
                 &renewed.now,
                 &renewed.expires_at,
+                &id.shard().number(),
             ],
         )
         .await?;
     Ok(changed == 1)
 }
 
+async fn move_to(db: &Connection, old: BrowserSessionId, renewed: &BrowserSessionRenewal<'_>) -> Result<bool, Error> {
+    let sql =
+        r"delete from browser_sessions where id = $1 and shard = $2 and digest = $3 returning created_at, expires_at";
+    let row = db.query_opt(sql, &[&old.uuid(), &old.shard().number(), &renewed.old.as_slice()]).await?;
+    let Some(row) = row else { return Ok(false) };
+    let (created_at, expires_at): (Timestamp, Timestamp) = (row.try_get("created_at")?, row.try_get("expires_at")?);
+    let (user_id, signed_in_at) = renewed.person.map_or((None, None), |(id, at)| (Some(id.uuid()), Some(at)));
+    db.execute(
+        r"insert into browser_sessions
+              (id, shard, digest, user_id, signed_in_at, created_at, last_seen_at, expires_at)
+          values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        &[
+            &renewed.id.uuid(),
+            &renewed.id.shard().number(),
+            &renewed.new.as_slice(),
+            &user_id,
+            &signed_in_at,
+            &created_at,
+            &renewed.now,
+            &renewed.expires_at.unwrap_or(expires_at),
+        ],
+    )
+    .await?;
+    sign_in_flows::update_browser(db, old, renewed.id).await?;
+    Ok(true)
+}
+
 /// The new state of a browser session.
 pub struct BrowserSessionRenewal<'a> {
+    /// Its id from now on, in the shard of the user who is signed in.
+    pub id: BrowserSessionId,
     pub old: &'a [u8; 32],
     pub new: &'a [u8; 32],
     pub person: Option<(UserId, Timestamp)>,
@@ -101,12 +161,14 @@ pub struct BrowserSessionRenewal<'a> {
 
 /// Records that a browser was used.
 pub async fn mark_seen(db: &Connection, id: BrowserSessionId, now: Timestamp) -> Result<(), Error> {
-    db.execute(r"update browser_sessions set last_seen_at = $2 where id = $1", &[&id.uuid(), &now]).await.map(drop)
+    let sql = r"update browser_sessions set last_seen_at = $2 where id = $1 and shard = $3";
+    db.execute(sql, &[&id.uuid(), &now, &id.shard().number()]).await.map(drop)
 }
 
 /// Deletes a browser session; `false`: it was deleted before.
 pub async fn delete(db: &Connection, id: BrowserSessionId) -> Result<bool, Error> {
-    Ok(db.execute(r"delete from browser_sessions where id = $1", &[&id.uuid()]).await? == 1)
+    let sql = r"delete from browser_sessions where id = $1 and shard = $2";
+    Ok(db.execute(sql, &[&id.uuid(), &id.shard().number()]).await? == 1)
 }
 
 /// Deletes every browser session of a user but one; returns the deleted ones.
@@ -117,8 +179,9 @@ pub async fn delete_by_user(
 ) -> Result<Vec<BrowserSessionId>, Error> {
     let rows = db
         .query(
-            r"delete from browser_sessions where user_id = $1 and ($2::uuid is null or id <> $2) returning id",
-            &[&user_id.uuid(), &except.map(BrowserSessionId::uuid)],
+            r"delete from browser_sessions where user_id = $1 and shard = $3 and ($2::uuid is null or id <> $2)
+              returning id",
+            &[&user_id.uuid(), &except.map(BrowserSessionId::uuid), &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
@@ -127,7 +190,7 @@ pub async fn delete_by_user(
 /// Deletes a batch of expired sessions.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from browser_sessions where id in
+        r"/* housekeeping */ delete from browser_sessions where id in
               (select id from browser_sessions where expires_at <= $1 limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )
@@ -137,7 +200,7 @@ pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64,
 /// Deletes up to `size` sessions that were last used before `seen_since`.
 pub async fn delete_unseen(db: &Connection, seen_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from browser_sessions where id in
+        r"/* housekeeping */ delete from browser_sessions where id in
               (select id from browser_sessions where last_seen_at <= $1 limit $2 for update skip locked)",
         &[&seen_since, &size],
     )
@@ -169,9 +232,17 @@ pub async fn list_by_user(
     let rows = db
         .query(
             r"select id, signed_in_at, last_seen_at from browser_sessions
-               where user_id = $1 and expires_at > $2 and last_seen_at > $3 and ($4::uuid is null or id < $4)
+               where user_id = $1 and shard = $6 and expires_at > $2 and last_seen_at > $3
+                 and ($4::uuid is null or id < $4)
                order by id desc limit $5",
-            &[&user_id.uuid(), &query.now, &query.seen_since, &query.before.map(BrowserSessionId::uuid), &query.limit],
+            &[
+                &user_id.uuid(),
+                &query.now,
+                &query.seen_since,
+                &query.before.map(BrowserSessionId::uuid),
+                &query.limit,
+                &user_id.shard().number(),
+            ],
         )
         .await?;
     let listed = |row: &tokio_postgres::Row| {
@@ -189,15 +260,15 @@ pub async fn count_by_user(
     seen_since: Timestamp,
 ) -> Result<i64, Error> {
     let sql = r"select count(*) as browsers from browser_sessions
-                 where user_id = $1 and expires_at > $2 and last_seen_at > $3";
-    let row = db.query_opt(sql, &[&user_id.uuid(), &now, &seen_since]).await?;
+                 where user_id = $1 and shard = $4 and expires_at > $2 and last_seen_at > $3";
+    let row = db.query_opt(sql, &[&user_id.uuid(), &now, &seen_since, &user_id.shard().number()]).await?;
     Ok(row.ok_or_else(|| super::impossible("browser_sessions", "id"))?.try_get("browsers")?)
 }
 
 /// Signs a user out of one browser; `false`: the user was not signed in there.
 pub async fn delete_one(db: &Connection, id: BrowserSessionId, user_id: UserId) -> Result<bool, Error> {
-    let sql = r"delete from browser_sessions where id = $1 and user_id = $2";
-    Ok(db.execute(sql, &[&id.uuid(), &user_id.uuid()]).await? == 1)
+    let sql = r"delete from browser_sessions where id = $1 and shard = $3 and user_id = $2";
+    Ok(db.execute(sql, &[&id.uuid(), &user_id.uuid(), &user_id.shard().number()]).await? == 1)
 }
 
 /// Extends a browser session in which no user is signed in yet, unless it was created before `made_since`.
@@ -209,8 +280,8 @@ pub async fn extend(
 ) -> Result<(), Error> {
     db.execute(
         r"update browser_sessions set expires_at = greatest(expires_at, $3)
-           where id = $1 and user_id is null and created_at > $2",
-        &[&id.uuid(), &made_since, &expires_at],
+           where id = $1 and shard = $4 and user_id is null and created_at > $2",
+        &[&id.uuid(), &made_since, &expires_at, &id.shard().number()],
     )
     .await
     .map(drop)
@@ -223,7 +294,7 @@ pub async fn lock_signed_in(
     id: BrowserSessionId,
     user_id: UserId,
 ) -> Result<Option<Timestamp>, Error> {
-    let sql = r"select signed_in_at from browser_sessions where id = $1 and user_id = $2 for share";
-    let row = db.query_opt(sql, &[&id.uuid(), &user_id.uuid()]).await?;
+    let sql = r"select signed_in_at from browser_sessions where id = $1 and shard = $3 and user_id = $2 for share";
+    let row = db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &user_id.shard().number()]).await?;
     row.map_or(Ok(None), |row| Ok(row.try_get("signed_in_at")?))
 }

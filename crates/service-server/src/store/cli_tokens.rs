@@ -37,9 +37,9 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
     let inserted = db
         .execute(
             r"insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, workspace_id, created_at,
-                                      expires_at, idempotency_key, made_by)
-              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-              on conflict (user_id, idempotency_key) where idempotency_key is not null do nothing",
+                                      expires_at, idempotency_key, made_by, shard)
+              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+              on conflict (user_id, idempotency_key, shard) where idempotency_key is not null do nothing",
             &[
                 &token.id.uuid(),
                 &token.user_id.uuid(),
@@ -53,6 +53,7 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
                 &token.expires_at,
                 &token.idempotency_key,
                 &token.made_by,
+                &token.id.shard().number(),
             ],
         )
         .await?;
@@ -69,9 +70,9 @@ pub async fn count_live(
     let row = db
         .query_opt(
             r"select count(*) as live from cli_tokens
-               where user_id = $1 and revoked_at is null and expires_at > $2
+               where user_id = $1 and shard = $4 and revoked_at is null and expires_at > $2
                  and ($3::timestamptz is null or created_at >= $3)",
-            &[&user_id.uuid(), &now, &epoch],
+            &[&user_id.uuid(), &now, &epoch, &user_id.shard().number()],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("cli_tokens", "id"))?.try_get("live")?)
@@ -95,11 +96,11 @@ pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliTok
                      t.revoked_because, u.disabled_at is not null as user_disabled,
                      t.workspace_id is not null and m.user_id is null as workspace_left
                 from cli_tokens t
-                join users u on u.id = t.user_id
-                left join memberships m
-                  on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.ended_at is null
-               where t.id = $1",
-            &[&id.uuid()],
+                join users u on u.id = t.user_id and u.shard = t.shard
+                left join memberships m on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.shard = t.shard
+                                       and m.ended_at is null
+               where t.id = $1 and t.shard = $2",
+            &[&id.uuid(), &id.shard().number()],
         )
         .await?;
     row.map(|row| stored(id, &row)).transpose()
@@ -147,7 +148,7 @@ pub async fn list_by_user(
             r"select id, name, workspace_id, scopes, hint, created_at, expires_at, last_used_at, last_used_from,
                      revoked_at, expires_at <= $2 as expired, made_by, suspected_at
                 from cli_tokens
-               where user_id = $1 and ($5::uuid is null or id < $5)
+               where user_id = $1 and shard = $7 and ($5::uuid is null or id < $5)
                  and expires_at > $3 and (revoked_at is null or revoked_at > $3)
                  and case $4 when 'active' then revoked_at is null and expires_at > $2
                              when 'expired' then revoked_at is null and expires_at <= $2
@@ -161,6 +162,7 @@ pub async fn list_by_user(
                 &query.status.as_str(),
                 &query.before.map(CliTokenId::uuid),
                 &query.limit,
+                &user_id.shard().number(),
             ],
         )
         .await?;
@@ -193,14 +195,16 @@ fn listed_token(row: &Row) -> Result<ListedCliToken, Error> {
 
 /// Revokes a token; `false`: it was revoked before.
 pub async fn mark_revoked(db: &Connection, id: CliTokenId, reason: Reason, now: Timestamp) -> Result<bool, Error> {
-    let sql = r"update cli_tokens set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &now, &reason.as_str()]).await? == 1)
+    let sql = r"update cli_tokens set revoked_at = $2, revoked_because = $3
+                 where id = $1 and shard = $4 and revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &now, &reason.as_str(), &id.shard().number()]).await? == 1)
 }
 
-/// Revokes several tokens; returns those that were not revoked before. Rows are locked in the order of their ids, so
+/// Revokes several tokens of a user; returns those that were not revoked before. Rows are locked in the order of their ids, so
 /// that two transactions that revoke the same tokens do not deadlock.
 pub async fn mark_several_revoked(
     db: &Connection,
+    user_id: UserId,
     ids: &[Uuid],
     reason: Reason,
     now: Timestamp,
@@ -208,9 +212,11 @@ pub async fn mark_several_revoked(
     let rows = db
         .query(
             r"update cli_tokens set revoked_at = $2, revoked_because = $3
-               where id in (select id from cli_tokens where id = any ($1) and revoked_at is null order by id for update)
+               where shard = $4 and id in
+                     (select id from cli_tokens where id = any ($1) and shard = $4 and revoked_at is null
+                       order by id for update)
               returning id",
-            &[&ids, &now, &reason.as_str()],
+            &[&ids, &now, &reason.as_str(), &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
@@ -218,8 +224,9 @@ pub async fn mark_several_revoked(
 
 /// Marks tokens whose creating session was found compromised long after it created them.
 pub async fn mark_suspected(db: &Connection, user_id: UserId, ids: &[Uuid], now: Timestamp) -> Result<u64, Error> {
-    let sql = r"update cli_tokens set suspected_at = $3 where user_id = $1 and id = any ($2) and suspected_at is null";
-    db.execute(sql, &[&user_id.uuid(), &ids, &now]).await
+    let sql = r"update cli_tokens set suspected_at = $3
+                 where user_id = $1 and shard = $4 and id = any ($2) and suspected_at is null";
+    db.execute(sql, &[&user_id.uuid(), &ids, &now, &user_id.shard().number()]).await
 }
 
 /// Returns the live suspected tokens of a user, newest first.
@@ -229,9 +236,9 @@ pub async fn list_suspected(db: &Connection, user_id: UserId, now: Timestamp) ->
             r"select id, name, workspace_id, scopes, hint, created_at, expires_at, last_used_at, last_used_from,
                      revoked_at, false as expired, made_by, suspected_at
                 from cli_tokens
-               where user_id = $1 and suspected_at is not null and revoked_at is null and expires_at > $2
+               where user_id = $1 and shard = $3 and suspected_at is not null and revoked_at is null and expires_at > $2
                order by id desc",
-            &[&user_id.uuid(), &now],
+            &[&user_id.uuid(), &now, &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(listed_token).collect()
@@ -239,7 +246,8 @@ pub async fn list_suspected(db: &Connection, user_id: UserId, now: Timestamp) ->
 
 /// Writes the row of a revoked token unchanged, so that the commit confirms the revocation.
 pub async fn touch(db: &Connection, id: CliTokenId) -> Result<(), Error> {
-    db.execute(r"update cli_tokens set revoked_at = revoked_at where id = $1", &[&id.uuid()]).await.map(drop)
+    let sql = r"update cli_tokens set revoked_at = revoked_at where id = $1 and shard = $2";
+    db.execute(sql, &[&id.uuid(), &id.shard().number()]).await.map(drop)
 }
 
 /// Revokes every token of a user, or those for one workspace.
@@ -252,8 +260,8 @@ pub async fn mark_all_revoked(
 ) -> Result<u64, Error> {
     db.execute(
         r"update cli_tokens set revoked_at = $2, revoked_because = $3
-           where user_id = $1 and revoked_at is null and ($4::uuid is null or workspace_id = $4)",
-        &[&user_id.uuid(), &now, &reason.as_str(), &workspace_id.map(WorkspaceId::uuid)],
+           where user_id = $1 and shard = $5 and revoked_at is null and ($4::uuid is null or workspace_id = $4)",
+        &[&user_id.uuid(), &now, &reason.as_str(), &workspace_id.map(WorkspaceId::uuid), &user_id.shard().number()],
     )
     .await
 }
@@ -265,15 +273,16 @@ pub async fn mark_revoked_by_workspace(
     reason: Reason,
     now: Timestamp,
 ) -> Result<u64, Error> {
-    let sql =
-        r"update cli_tokens set revoked_at = $2, revoked_because = $3 where workspace_id = $1 and revoked_at is null";
+    let sql = r"/* every shard */ update cli_tokens set revoked_at = $2, revoked_because = $3
+                 where workspace_id = $1 and revoked_at is null";
     db.execute(sql, &[&workspace_id.uuid(), &now, &reason.as_str()]).await
 }
 
 /// Shortens the life of a token; `false`: it was revoked.
 pub async fn mark_expires_at(db: &Connection, id: CliTokenId, ends_at: Timestamp) -> Result<bool, Error> {
-    let sql = r"update cli_tokens set expires_at = least(expires_at, $2) where id = $1 and revoked_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &ends_at]).await? == 1)
+    let sql = r"update cli_tokens set expires_at = least(expires_at, $2)
+                 where id = $1 and shard = $3 and revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &ends_at, &id.shard().number()]).await? == 1)
 }
 
 /// A use of a token: when, and from which address.
@@ -288,12 +297,14 @@ pub async fn mark_used(db: &Connection, uses: &[CliTokenUse]) -> Result<u64, Err
     let ids: Vec<_> = uses.iter().map(|used| used.id.uuid()).collect();
     let at: Vec<_> = uses.iter().map(|used| used.at).collect();
     let from: Vec<_> = uses.iter().map(|used| used.from.to_string()).collect();
+    let shards: Vec<_> = uses.iter().map(|used| used.id.shard().number()).collect();
     db.execute(
-        r"update cli_tokens t set last_used_at = used.at, last_used_from = used.from_address
-            from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as used (id, at, from_address)
-           where t.id = used.id and (t.last_used_at is null or t.last_used_at <= used.at - interval '1 minute')
+        r"/* housekeeping */
+          update cli_tokens t set last_used_at = used.at, last_used_from = used.from_address
+            from unnest($1::uuid[], $4::smallint[], $2::timestamptz[], $3::text[]) as used (id, shard, at, from_address)
+           where t.id = used.id and t.shard = used.shard and (t.last_used_at is null or t.last_used_at <= used.at - interval '1 minute')
              and t.id in (select id from cli_tokens where id = any($1) order by id for update skip locked)",
-        &[&ids, &at, &from],
+        &[&ids, &at, &from, &shards],
     )
     .await
 }
@@ -311,10 +322,11 @@ pub struct ExpiringCliToken {
 pub async fn claim_expiring(db: &Connection, batch: super::Batch) -> Result<Vec<ExpiringCliToken>, Error> {
     let rows = db
         .query(
-            r"update cli_tokens t
+            r"/* housekeeping */
+              update cli_tokens t
                  set warned_at_days = case when t.expires_at <= $1::timestamptz + interval '1 day' then 1 else 7 end
                 from users u
-               where u.id = t.user_id and t.id in
+               where u.id = t.user_id and u.shard = t.shard and t.id in
                      (select id from cli_tokens
                        where revoked_at is null and expires_at > $1
                          and expires_at <= $1::timestamptz + interval '7 days'
@@ -341,7 +353,7 @@ pub async fn claim_expiring(db: &Connection, batch: super::Batch) -> Result<Vec<
 /// Deletes up to `size` tokens that are no longer listed.
 pub async fn delete_expired(db: &Connection, dead_since: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from cli_tokens where id in
+        r"/* housekeeping */ delete from cli_tokens where id in
               (select id from cli_tokens where expires_at <= $1 or revoked_at <= $1 limit $2 for update skip locked)",
         &[&dead_since, &size],
     )

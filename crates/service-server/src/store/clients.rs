@@ -149,11 +149,17 @@ pub async fn delete_unused(db: &Connection, known_before: Timestamp, size: i64) 
         r"delete from clients where id in
               (select id from clients c
                 where kind in ('dynamic', 'document') and disabled_at is null and coalesce(fresh_until, created_at) <= $1
-                  and not exists (select from consents where client_id = c.id)
+                  and agreed_at is null
                 limit $2 for update skip locked)",
         &[&known_before, &size],
     )
     .await
+}
+
+/// Records that a user consented to a client for the first time.
+pub async fn mark_agreed(db: &Connection, id: &str, now: Timestamp) -> Result<(), Error> {
+    let sql = r"update clients set agreed_at = $2 where id = $1 and agreed_at is null";
+    db.execute(sql, &[&id, &now]).await.map(drop)
 }
 
 /// Disables or enables a client; `false`: there is no such client, or nothing changes.

@@ -32,12 +32,19 @@ pub async fn find(db: &Connection, about: ConsentKey<'_>, used_since: Timestamp)
     let row = db
         .query_opt(
             r"select scopes, workspace_id from consents c
-               where user_id = $1 and client_id = $2 and redirect_host = $3 and audience = $4
+               where user_id = $1 and shard = $6 and client_id = $2 and redirect_host = $3 and audience = $4
                  and (coalesce(used_at, agreed_at) > $5
                       or exists (select from grants g
-                                  where g.user_id = c.user_id and g.client_id = c.client_id
-                                    and g.audience = c.audience and g.rotated_at > $5))",
-            &[&about.user_id.uuid(), &about.client_id, &about.redirect_host, &about.audience, &used_since],
+                                  where g.user_id = $1 and g.shard = $6 and g.client_id = $2
+                                    and g.audience = $4 and g.rotated_at > $5))",
+            &[
+                &about.user_id.uuid(),
+                &about.client_id,
+                &about.redirect_host,
+                &about.audience,
+                &used_since,
+                &about.user_id.shard().number(),
+            ],
         )
         .await?;
     let consent = row.map(|row| -> Result<Consent, Error> {
@@ -59,9 +66,9 @@ pub async fn replace(
 ) -> Result<(), Error> {
     db.execute(
         r"insert into consents
-              (id, user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at, used_at)
-          values ($8, $1, $2, $3, $7, $4, $5, $6, $6)
-          on conflict (user_id, client_id, redirect_host, audience) do update
+              (id, user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at, used_at, shard)
+          values ($8, $1, $2, $3, $7, $4, $5, $6, $6, $9)
+          on conflict (user_id, client_id, redirect_host, audience, shard) do update
              set scopes = excluded.scopes, workspace_id = excluded.workspace_id, agreed_at = excluded.agreed_at,
                  used_at = excluded.used_at",
         &[
@@ -73,6 +80,7 @@ pub async fn replace(
             &now,
             &about.audience,
             &id.uuid(),
+            &about.user_id.shard().number(),
         ],
     )
     .await
@@ -83,8 +91,15 @@ pub async fn replace(
 pub async fn mark_used(db: &Connection, about: ConsentKey<'_>, now: Timestamp) -> Result<(), Error> {
     db.execute(
         r"update consents set used_at = $5
-           where user_id = $1 and client_id = $2 and redirect_host = $3 and audience = $4",
-        &[&about.user_id.uuid(), &about.client_id, &about.redirect_host, &about.audience, &now],
+           where user_id = $1 and shard = $6 and client_id = $2 and redirect_host = $3 and audience = $4",
+        &[
+            &about.user_id.uuid(),
+            &about.client_id,
+            &about.redirect_host,
+            &about.audience,
+            &now,
+            &about.user_id.shard().number(),
+        ],
     )
     .await
     .map(drop)
@@ -105,13 +120,13 @@ pub async fn list_by_user(
                      c.last_used_at
                 from (select *, greatest(coalesce(used_at, agreed_at),
                                          (select max(g.rotated_at) from grants g
-                                           where g.user_id = o.user_id and g.client_id = o.client_id
+                                           where g.user_id = $1 and g.shard = $5 and g.client_id = o.client_id
                                              and g.audience = o.audience)) as last_used_at
-                        from consents o where o.user_id = $1) c
+                        from consents o where o.user_id = $1 and o.shard = $5) c
                 join clients k on k.id = c.client_id and k.kind <> 'first_party'
                where ($2::uuid is null or c.id < $2) and c.last_used_at > $3
                order by c.id desc limit $4",
-            &[&user_id.uuid(), &before.map(ConsentId::uuid), &used_since, &limit],
+            &[&user_id.uuid(), &before.map(ConsentId::uuid), &used_since, &limit, &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(listed).collect()
@@ -140,12 +155,12 @@ pub async fn count_by_user(db: &Connection, user_id: UserId, used_since: Timesta
         .query_opt(
             r"select count(*) as consents
                 from consents c join clients k on k.id = c.client_id and k.kind <> 'first_party'
-               where c.user_id = $1
+               where c.user_id = $1 and c.shard = $3
                  and (coalesce(c.used_at, c.agreed_at) > $2
                       or exists (select from grants g
-                                  where g.user_id = c.user_id and g.client_id = c.client_id
+                                  where g.user_id = $1 and g.shard = $3 and g.client_id = c.client_id
                                     and g.audience = c.audience and g.rotated_at > $2))",
-            &[&user_id.uuid(), &used_since],
+            &[&user_id.uuid(), &used_since, &user_id.shard().number()],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("consents", "id"))?.try_get("consents")?)
@@ -162,8 +177,9 @@ pub struct WithdrawnConsent {
 pub async fn delete(db: &Connection, user_id: UserId, id: ConsentId) -> Result<Option<WithdrawnConsent>, Error> {
     let row = db
         .query_opt(
-            r"delete from consents where user_id = $1 and id = $2 returning client_id, audience, workspace_id",
-            &[&user_id.uuid(), &id.uuid()],
+            r"delete from consents where user_id = $1 and id = $2 and shard = $3
+              returning client_id, audience, workspace_id",
+            &[&user_id.uuid(), &id.uuid(), &user_id.shard().number()],
         )
         .await?;
     row.map(|row| {
@@ -185,18 +201,19 @@ pub async fn delete_without_sessions(
 ) -> Result<u64, Error> {
     db.execute(
         r"delete from consents c using clients k
-           where c.user_id = $1 and k.id = c.client_id and k.kind <> 'first_party'
+           where c.user_id = $1 and c.shard = $4 and k.id = c.client_id and k.kind <> 'first_party'
              and not exists (select from grants g
-                              where g.user_id = c.user_id and g.client_id = c.client_id
+                              where g.user_id = $1 and g.shard = $4 and g.client_id = c.client_id
                                 and g.revoked_at is null and g.expires_at > $2 and g.rotated_at > $3)",
-        &[&user_id.uuid(), &now, &used_after],
+        &[&user_id.uuid(), &now, &used_after, &user_id.shard().number()],
     )
     .await
 }
 
 /// Withdraws all consents of a user to a client.
 pub async fn delete_by_client(db: &Connection, user_id: UserId, client_id: &str) -> Result<u64, Error> {
-    db.execute(r"delete from consents where user_id = $1 and client_id = $2", &[&user_id.uuid(), &client_id]).await
+    let sql = r"delete from consents where user_id = $1 and client_id = $2 and shard = $3";
+    db.execute(sql, &[&user_id.uuid(), &client_id, &user_id.shard().number()]).await
 }
 
 /// A consent that was deleted because the client did not use it.
@@ -210,11 +227,12 @@ pub struct UnusedConsent {
 pub async fn delete_unused(db: &Connection, used_since: Timestamp, size: i64) -> Result<Vec<UnusedConsent>, Error> {
     let rows = db
         .query(
-            r"delete from consents where (user_id, id) in
-                  (select user_id, id from consents c
+            r"/* housekeeping */
+              delete from consents where (user_id, id, shard) in
+                  (select user_id, id, shard from consents c
                     where coalesce(used_at, agreed_at) <= $1
                       and not exists (select from grants g
-                                       where g.user_id = c.user_id and g.client_id = c.client_id
+                                       where g.user_id = c.user_id and g.shard = c.shard and g.client_id = c.client_id
                                          and g.audience = c.audience and g.rotated_at > $1)
                     limit $2 for update skip locked)
               returning id, user_id, client_id",

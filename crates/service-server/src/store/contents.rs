@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use service_api::{
     contents::{Content, Kind},
     ids::{self, Id as _, UserId, WorkspaceId},
+    shard::Shard,
     workspaces::ContentScope,
 };
 use service_rules::{Timestamp, space::Space};
@@ -27,6 +28,11 @@ impl SpaceOwner {
             Space::Personal => Self { id: user_id.uuid(), in_workspace: false },
             Space::Workspace(id) => Self { id: id.uuid(), in_workspace: true },
         }
+    }
+
+    /// The number of the shard of its rows.
+    pub(super) fn shard(self) -> i16 {
+        Shard::of_id(self.id).number()
     }
 
     /// The workspace, unless it is a personal space.
@@ -79,8 +85,9 @@ pub struct NewContent<'a> {
 pub async fn insert(db: &Connection, new: &NewContent<'_>) -> Result<StoredContent, Error> {
     let row = db
         .query_opt(
-            r"insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-              values ($1, $2, $3, $4, $5, 1, $6, $7, $7)
+            r"insert into contents
+                  (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+              values ($1, $2, $3, $8, $4, $5, 1, $6, $7, $7)
               returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
             &[
                 &new.space.id,
@@ -90,6 +97,7 @@ pub async fn insert(db: &Connection, new: &NewContent<'_>) -> Result<StoredConte
                 &Json(new.fields),
                 &new.created_by.uuid(),
                 &new.now,
+                &new.space.shard(),
             ],
         )
         .await?;
@@ -99,9 +107,9 @@ pub async fn insert(db: &Connection, new: &NewContent<'_>) -> Result<StoredConte
 /// Deletes up to `size` contents of any kind from an entered space.
 pub async fn delete_some(db: &Connection, space: SpaceOwner, size: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from contents where (space_id, kind, id) in
-              (select space_id, kind, id from contents where space_id = $1 limit $2)",
-        &[&space.id, &size],
+        r"delete from contents where space_id = $1 and shard = $3 and (kind, id) in
+              (select kind, id from contents where space_id = $1 and shard = $3 limit $2)",
+        &[&space.id, &size, &space.shard()],
     )
     .await
 }
@@ -111,8 +119,8 @@ pub async fn find(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> R
     let row = db
         .query_opt(
             r"select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
-                from contents where space_id = $1 and kind = $2 and id = $3",
-            &[&space.id, &kind.prefix(), &id],
+                from contents where space_id = $1 and kind = $2 and id = $3 and shard = $4",
+            &[&space.id, &kind.prefix(), &id, &space.shard()],
         )
         .await?;
     row.map(|row| from_row(&row, kind)).transpose()
@@ -123,8 +131,8 @@ pub async fn lock(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> R
     let row = db
         .query_opt(
             r"select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
-                from contents where space_id = $1 and kind = $2 and id = $3 for update",
-            &[&space.id, &kind.prefix(), &id],
+                from contents where space_id = $1 and kind = $2 and id = $3 and shard = $4 for update",
+            &[&space.id, &kind.prefix(), &id, &space.shard()],
         )
         .await?;
     row.map(|row| from_row(&row, kind)).transpose()
@@ -132,8 +140,8 @@ pub async fn lock(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> R
 
 /// Returns the user who created a content.
 pub async fn find_creator(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> Result<Option<UserId>, Error> {
-    let sql = r"select created_by from contents where space_id = $1 and kind = $2 and id = $3";
-    let row = db.query_opt(sql, &[&space.id, &kind.prefix(), &id]).await?;
+    let sql = r"select created_by from contents where space_id = $1 and kind = $2 and id = $3 and shard = $4";
+    let row = db.query_opt(sql, &[&space.id, &kind.prefix(), &id, &space.shard()]).await?;
     row.map(|row| Ok(row.try_get::<_, Uuid>("created_by")?.into())).transpose()
 }
 
@@ -141,8 +149,8 @@ pub async fn find_creator(db: &Connection, space: SpaceOwner, kind: Kind, id: Uu
 pub async fn has_many(db: &Connection, space: SpaceOwner, kind: Kind, many: i64) -> Result<bool, Error> {
     let row = db
         .query_opt(
-            r"select from contents where space_id = $1 and kind = $2 offset $3 limit 1",
-            &[&space.id, &kind.prefix(), &(many - 1)],
+            r"select from contents where space_id = $1 and kind = $2 and shard = $4 offset $3 limit 1",
+            &[&space.id, &kind.prefix(), &(many - 1), &space.shard()],
         )
         .await?;
     Ok(row.is_some())
@@ -160,9 +168,17 @@ pub async fn list(
             r"select * from
                 (select page.*, (sum(bytes) over (order by id))::bigint - bytes as bytes_before, count(*) over () as found
                    from (select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes
-                           from contents where space_id = $1 and kind = $2 and id > $3 order by id limit $4) as page) as page
+                           from contents where space_id = $1 and kind = $2 and id > $3 and shard = $6
+                          order by id limit $4) as page) as page
                where bytes_before < $5 order by id",
-            &[&space.id, &kind.prefix(), &bounds.after.unwrap_or_default(), &bounds.limit, &bounds.bytes],
+            &[
+                &space.id,
+                &kind.prefix(),
+                &bounds.after.unwrap_or_default(),
+                &bounds.limit,
+                &bounds.bytes,
+                &space.shard(),
+            ],
         )
         .await?;
     bounded(&rows, |row| from_row(row, kind))
@@ -179,17 +195,21 @@ pub struct ContentChange<'a> {
 }
 
 /// Changes a content that is still at this version; `None`: it was changed or deleted meanwhile.
+///
+/// A content that goes to another space gets a new row there, because the shard is in the key of a row.
 pub async fn update(
     db: &Connection,
     space: SpaceOwner,
     kind: Kind,
     change: &ContentChange<'_>,
 ) -> Result<Option<StoredContent>, Error> {
+    if change.to != space {
+        return move_to(db, space, kind, change).await;
+    }
     let row = db
         .query_opt(
-            r"update contents
-                 set fields = $5, space_id = $6, in_workspace = $7, version = version + 1, updated_at = $8
-               where space_id = $1 and kind = $2 and id = $3 and version = $4
+            r"update contents set fields = $5, version = version + 1, updated_at = $6
+               where space_id = $1 and kind = $2 and id = $3 and shard = $7 and version = $4
               returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
             &[
                 &space.id,
@@ -197,8 +217,45 @@ pub async fn update(
                 &change.id,
                 &change.version,
                 &Json(change.fields),
+                &change.now,
+                &space.shard(),
+            ],
+        )
+        .await?;
+    row.map(|row| from_row(&row, kind)).transpose()
+}
+
+async fn move_to(
+    db: &Connection,
+    space: SpaceOwner,
+    kind: Kind,
+    change: &ContentChange<'_>,
+) -> Result<Option<StoredContent>, Error> {
+    let row = db
+        .query_opt(
+            r"delete from contents where space_id = $1 and kind = $2 and id = $3 and shard = $5 and version = $4
+              returning created_by, created_at",
+            &[&space.id, &kind.prefix(), &change.id, &change.version, &space.shard()],
+        )
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let (created_by, created_at): (Uuid, Timestamp) = (row.try_get("created_by")?, row.try_get("created_at")?);
+    let row = db
+        .query_opt(
+            r"insert into contents
+                  (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+              returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
+            &[
                 &change.to.id,
+                &kind.prefix(),
+                &change.id,
+                &change.to.shard(),
                 &change.to.in_workspace,
+                &Json(change.fields),
+                &(change.version + 1),
+                &created_by,
+                &created_at,
                 &change.now,
             ],
         )

@@ -37,12 +37,13 @@ pub async fn insert_from_contents(
     let taken = db
         .execute(
             r"with gone as
-                (delete from contents where space_id = $1 and kind = $2 and id = $3
-                 returning space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
+                (delete from contents where space_id = $1 and kind = $2 and id = $3 and shard = $6
+                 returning in_workspace, fields, version, created_by, created_at, updated_at)
               insert into deleted_contents
-                  (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at, deleted_by, deleted_at)
-              select gone.*, $4, $5 from gone",
-            &[&space.id, &kind.prefix(), &id, &deletion.by.uuid(), &deletion.at],
+                  (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at,
+                   deleted_by, deleted_at)
+              select $1, $2, $3, $6, gone.*, $4, $5 from gone",
+            &[&space.id, &kind.prefix(), &id, &deletion.by.uuid(), &deletion.at, &space.shard()],
         )
         .await?;
     Ok(taken == 1)
@@ -59,12 +60,13 @@ pub async fn restore(
     let row = db
         .query_opt(
             r"with back as
-                (delete from deleted_contents where space_id = $1 and kind = $2 and id = $3
-                 returning space_id, kind, id, in_workspace, fields, version, created_by, created_at)
-              insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-              select space_id, kind, id, in_workspace, fields, version + 1, created_by, created_at, $4 from back
+                (delete from deleted_contents where space_id = $1 and kind = $2 and id = $3 and shard = $5
+                 returning in_workspace, fields, version, created_by, created_at)
+              insert into contents
+                  (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+              select $1, $2, $3, $5, in_workspace, fields, version + 1, created_by, created_at, $4 from back
               returning space_id, id, in_workspace, fields, version, created_at, updated_at, bytes",
-            &[&space.id, &kind.prefix(), &id, &now],
+            &[&space.id, &kind.prefix(), &id, &now, &space.shard()],
         )
         .await?;
     row.map(|row| from_row(&row, kind)).transpose()
@@ -85,10 +87,18 @@ pub async fn list(
                    from (select space_id, id, in_workspace, fields, version, created_at, updated_at, deleted_by, deleted_at,
                                 bytes
                            from deleted_contents
-                          where space_id = $1 and kind = $2 and id > $3 and deleted_at > $6
+                          where space_id = $1 and kind = $2 and id > $3 and shard = $7 and deleted_at > $6
                           order by id limit $4) as page) as page
                where bytes_before < $5 order by id",
-            &[&space.id, &kind.prefix(), &bounds.after.unwrap_or_default(), &bounds.limit, &bounds.bytes, &since],
+            &[
+                &space.id,
+                &kind.prefix(),
+                &bounds.after.unwrap_or_default(),
+                &bounds.limit,
+                &bounds.bytes,
+                &since,
+                &space.shard(),
+            ],
         )
         .await?;
     bounded(&rows, |row| {
@@ -107,17 +117,17 @@ pub async fn list(
 /// the rows, while it knows little about the table.
 pub async fn delete_excess(db: &Connection, space: SpaceOwner, per_kind: i64, bytes: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from deleted_contents where space_id = $1 and id = any (array
-              (select id from deleted_contents where space_id = $1 and id = any (array
+        r"delete from deleted_contents where space_id = $1 and shard = $4 and id = any (array
+              (select id from deleted_contents where space_id = $1 and shard = $4 and id = any (array
                   (select id from
                       (select id,
                               row_number() over (partition by kind order by own, age desc, id) as place,
                               (sum(bytes) over (order by own, age desc, id))::bigint as held
                          from (select id, kind, bytes, created_by = deleted_by as own, deleted_at - created_at as age
-                                 from deleted_contents where space_id = $1) as aged) as ranked
+                                 from deleted_contents where space_id = $1 and shard = $4) as aged) as ranked
                     where place > $2 or held > $3))
                 for update skip locked))",
-        &[&space.id, &per_kind, &bytes],
+        &[&space.id, &per_kind, &bytes, &space.shard()],
     )
     .await
 }

@@ -1,19 +1,32 @@
-//! Table `emails`: verified email addresses and the users they belong to.
+//! Table `emails`: verified email addresses and the users they belong to. A row is in the shard of its address.
 
-use service_api::ids::{Id as _, UserId};
+use service_api::{
+    ids::{Id as _, UserId},
+    shard::Shard,
+};
 use service_rules::{Timestamp, email::Address};
 use uuid::Uuid;
 
-use crate::database::{Connection, Error};
+use crate::{
+    database::{Connection, Error},
+    store::users,
+};
+
+/// An email address and its shard.
+#[derive(Clone, Copy, Debug)]
+pub struct EmailKey<'a> {
+    pub address: &'a Address,
+    pub shard: Shard,
+}
 
 /// Assigns the address to `user_id`, unless it belongs to a user already. Returns the user it belongs to.
-pub async fn claim(db: &Connection, address: &Address, user_id: UserId, now: Timestamp) -> Result<UserId, Error> {
+pub async fn claim(db: &Connection, email: EmailKey<'_>, user_id: UserId, now: Timestamp) -> Result<UserId, Error> {
     let row = db
         .query_opt(
-            r"insert into emails (address, user_id, verified_at) values ($1, $2, $3)
-              on conflict (address) do update set verified_at = excluded.verified_at
+            r"insert into emails (address, shard, user_id, verified_at) values ($1, $2, $3, $4)
+              on conflict (address, shard) do update set verified_at = excluded.verified_at
               returning user_id",
-            &[&address.as_str(), &user_id.uuid(), &now],
+            &[&email.address.as_str(), &email.shard.number(), &user_id.uuid(), &now],
         )
         .await?
         .ok_or_else(|| super::impossible("emails", "user_id"))?;
@@ -27,17 +40,16 @@ pub struct EmailAccount {
 }
 
 /// Returns the account that an address belongs to.
-pub async fn find_user(db: &Connection, address: &Address) -> Result<Option<EmailAccount>, Error> {
-    let row = db
-        .query_opt(
-            r"select emails.user_id, users.disabled_at is not null as disabled
-                from emails join users on users.id = emails.user_id
-               where emails.address = $1",
-            &[&address.as_str()],
-        )
-        .await?;
-    row.map(|row| {
-        Ok(EmailAccount { user_id: row.try_get::<_, Uuid>("user_id")?.into(), disabled: row.try_get("disabled")? })
-    })
-    .transpose()
+pub async fn find_user(db: &Connection, email: EmailKey<'_>) -> Result<Option<EmailAccount>, Error> {
+    let user_id = find_id(db, email).await?;
+    let user = users::find(db, user_id).await?;
+    Ok(user.map(|user| EmailAccount { user_id, disabled: user.disabled }))
+}
+
+/// Returns the user that an address belongs to, or an id that no user has. So the caller runs the same statements for an
+/// address without an account, and their time does not tell it apart.
+pub(super) async fn find_id(db: &Connection, email: EmailKey<'_>) -> Result<UserId, Error> {
+    let sql = r"select user_id from emails where address = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&email.address.as_str(), &email.shard.number()]).await?;
+    Ok(row.map_or(Ok(Uuid::nil()), |row| row.try_get("user_id"))?.into())
 }

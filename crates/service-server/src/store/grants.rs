@@ -44,8 +44,8 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
     db.execute(
         r"insert into grants
               (id, user_id, client_id, scopes, workspace_id, audience, salt, base, issued, issued_key,
-               rotated_at, rotated_from, created_at, created_from, expires_at, auth_time, made_by)
-          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12, $13, $14)",
+               rotated_at, rotated_from, created_at, created_from, expires_at, auth_time, made_by, shard)
+          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12, $13, $14, $15)",
         &[
             &grant.id.uuid(),
             &grant.user_id.uuid(),
@@ -61,6 +61,7 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
             &grant.expires_at,
             &grant.auth_time,
             &grant.made_by,
+            &grant.id.shard().number(),
         ],
     )
     .await
@@ -69,7 +70,9 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
 
 /// Returns when the user of a grant authenticated, if that is known; `None`: there is no such grant.
 pub async fn find_auth_time(db: &Connection, id: GrantId) -> Result<Option<Option<Timestamp>>, Error> {
-    let row = db.query_opt(r"select auth_time from grants where id = $1", &[&id.uuid()]).await?;
+    let row = db
+        .query_opt(r"select auth_time from grants where id = $1 and shard = $2", &[&id.uuid(), &id.shard().number()])
+        .await?;
     row.map(|row| Ok(row.try_get("auth_time")?)).transpose()
 }
 
@@ -106,12 +109,12 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                      c.redirect_uris,
                      c.disabled_at is not null as disabled
                 from grants g
-                join users u on u.id = g.user_id
+                join users u on u.id = g.user_id and u.shard = g.shard
                 join clients c on c.id = g.client_id
-                left join memberships m
-                  on m.user_id = g.user_id and m.workspace_id = g.workspace_id and m.ended_at is null
-               where g.id = $1",
-            &[&id.uuid()],
+                left join memberships m on m.user_id = g.user_id and m.workspace_id = g.workspace_id and m.shard = g.shard
+                                       and m.ended_at is null
+               where g.id = $1 and g.shard = $2",
+            &[&id.uuid(), &id.shard().number()],
         )
         .await?;
     row.map(|row| stored(id, &row)).transpose()
@@ -161,7 +164,7 @@ pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &
     let changed = db
         .execute(
             r"update grants set base = $4, issued = $5, issued_key = $6, rotated_at = $7, rotated_from = $8
-               where id = $1 and base = $2 and issued = $3 and revoked_at is null",
+               where id = $1 and shard = $9 and base = $2 and issued = $3 and revoked_at is null",
             &[
                 &id.uuid(),
                 &seen.base,
@@ -171,6 +174,7 @@ pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &
                 &i16::from(advance.issued_key),
                 &advance.at,
                 &advance.from,
+                &id.shard().number(),
             ],
         )
         .await?;
@@ -181,17 +185,18 @@ pub async fn advance(db: &Connection, id: GrantId, seen: Generations, advance: &
 pub async fn mark_revoked(db: &Connection, id: GrantId, reason: Reason, now: Timestamp) -> Result<bool, Error> {
     let changed = db
         .execute(
-            r"update grants set revoked_at = $2, revoked_because = $3 where id = $1 and revoked_at is null",
-            &[&id.uuid(), &now, &reason.as_str()],
+            r"update grants set revoked_at = $2, revoked_because = $3 where id = $1 and shard = $4 and revoked_at is null",
+            &[&id.uuid(), &now, &reason.as_str(), &id.shard().number()],
         )
         .await?;
     Ok(changed == 1)
 }
 
-/// Revokes several grants; returns those that were not revoked before. Rows are locked in the order of their ids, so
+/// Revokes several grants of a user; returns those that were not revoked before. Rows are locked in the order of their ids, so
 /// that two transactions that revoke the same grants do not deadlock.
 pub async fn mark_several_revoked(
     db: &Connection,
+    user_id: UserId,
     ids: &[Uuid],
     reason: Reason,
     now: Timestamp,
@@ -199,9 +204,10 @@ pub async fn mark_several_revoked(
     let rows = db
         .query(
             r"update grants set revoked_at = $2, revoked_because = $3
-               where id in (select id from grants where id = any ($1) and revoked_at is null order by id for update)
+               where shard = $4 and id in
+                     (select id from grants where id = any ($1) and shard = $4 and revoked_at is null order by id for update)
               returning id",
-            &[&ids, &now, &reason.as_str()],
+            &[&ids, &now, &reason.as_str(), &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
@@ -209,13 +215,14 @@ pub async fn mark_several_revoked(
 
 /// Claims the revocation of everything that a grant created; `false`: it was claimed before.
 pub async fn claim_lineage(db: &Connection, id: GrantId, now: Timestamp) -> Result<bool, Error> {
-    let sql = r"update grants set made_revoked_at = $2 where id = $1 and made_revoked_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &now]).await? == 1)
+    let sql = r"update grants set made_revoked_at = $2 where id = $1 and shard = $3 and made_revoked_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &now, &id.shard().number()]).await? == 1)
 }
 
 /// Writes the row of a revoked grant unchanged, so that the commit confirms the revocation.
 pub async fn touch(db: &Connection, id: GrantId) -> Result<(), Error> {
-    db.execute(r"update grants set revoked_at = revoked_at where id = $1", &[&id.uuid()]).await.map(drop)
+    let sql = r"update grants set revoked_at = revoked_at where id = $1 and shard = $2";
+    db.execute(sql, &[&id.uuid(), &id.shard().number()]).await.map(drop)
 }
 
 /// Selects grants of a user.
@@ -242,10 +249,10 @@ pub async fn mark_all_revoked(
     let rows = db
         .query(
             r"update grants set revoked_at = $2, revoked_because = $3
-               where user_id = $1 and revoked_at is null and expires_at > $2
+               where user_id = $1 and shard = $6 and revoked_at is null and expires_at > $2
                  and ($4::uuid is null or id <> $4) and ($5::uuid is null or workspace_id = $5)
               returning id",
-            &[&user_id.uuid(), &now, &reason.as_str(), &except, &workspace],
+            &[&user_id.uuid(), &now, &reason.as_str(), &except, &workspace, &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
@@ -259,7 +266,7 @@ pub async fn mark_revoked_by_client(
     batch: super::Batch,
 ) -> Result<u64, Error> {
     db.execute(
-        r"update grants set revoked_at = $2, revoked_because = $3 where id in
+        r"/* every shard */ update grants set revoked_at = $2, revoked_because = $3 where id in
               (select id from grants where client_id = $1 and revoked_at is null order by id limit $4 for update)",
         &[&client_id, &batch.now, &reason.as_str(), &batch.size],
     )
@@ -274,8 +281,8 @@ pub struct LiveGrant {
 
 /// Returns a live grant and locks it: transactions that revoke it wait until this one ends.
 pub async fn lock_live(db: &Connection, id: GrantId) -> Result<Option<LiveGrant>, Error> {
-    let sql = r"select expires_at, auth_time from grants where id = $1 and revoked_at is null for share";
-    let row = db.query_opt(sql, &[&id.uuid()]).await?;
+    let sql = r"select expires_at, auth_time from grants where id = $1 and shard = $2 and revoked_at is null for share";
+    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
     row.map(|row| Ok(LiveGrant { expires_at: row.try_get("expires_at")?, auth_time: row.try_get("auth_time")? }))
         .transpose()
 }
@@ -288,8 +295,8 @@ pub async fn list_by_client(
     audience: &str,
 ) -> Result<Vec<(GrantId, Scopes)>, Error> {
     let sql = r"select id, scopes from grants
-                 where user_id = $1 and client_id = $2 and audience = $3 and revoked_at is null";
-    let rows = db.query(sql, &[&user_id.uuid(), &client_id, &audience]).await?;
+                 where user_id = $1 and shard = $4 and client_id = $2 and audience = $3 and revoked_at is null";
+    let rows = db.query(sql, &[&user_id.uuid(), &client_id, &audience, &user_id.shard().number()]).await?;
     let grant = |row: &Row| Ok((row.try_get::<_, Uuid>("id")?.into(), Scopes::parse(row.try_get("scopes")?)));
     rows.iter().map(grant).collect()
 }
@@ -303,9 +310,11 @@ pub async fn is_client_live(
     used_after: Timestamp,
 ) -> Result<bool, Error> {
     let sql = r"select from grants
-                 where user_id = $1 and client_id = $2 and revoked_at is null and expires_at > $3 and rotated_at > $4
+                 where user_id = $1 and shard = $5 and client_id = $2 and revoked_at is null and expires_at > $3
+                   and rotated_at > $4
                  limit 1";
-    Ok(db.query_opt(sql, &[&user_id.uuid(), &client_id, &now, &used_after]).await?.is_some())
+    let shard = user_id.shard().number();
+    Ok(db.query_opt(sql, &[&user_id.uuid(), &client_id, &now, &used_after, &shard]).await?.is_some())
 }
 
 /// A range of the table by primary key: the rows after an id.
@@ -336,11 +345,11 @@ pub async fn delete_ended(
 ) -> Result<DeletedPart, Error> {
     let row = db
         .query_opt(
-            r"with part as materialized (
-                  select id from grants where id > $1 order by id limit $2
+            r"/* housekeeping */ with part as materialized (
+                  select id, shard from grants where id > $1 order by id limit $2
               ), gone as (
                   delete from grants g using part
-                   where g.id = part.id and (g.revoked_at <= $3 or g.expires_at <= $3 or g.rotated_at <= $4)
+                   where g.id = part.id and g.shard = part.shard and (g.revoked_at <= $3 or g.expires_at <= $3 or g.rotated_at <= $4)
                   returning 1
               )
               select (select count(*) from gone) as deleted, (select count(*) from part) as seen,
@@ -377,18 +386,19 @@ pub struct ClientSessions {
 /// Returns up to `limit` clients with live sessions of a user before `before`, the client with the newest session
 /// first.
 pub async fn list_clients(db: &Connection, user_id: UserId, query: &GrantQuery) -> Result<Vec<ClientSessions>, Error> {
+    let (before, shard) = (query.before.map(Id::uuid), user_id.shard().number());
     let rows = db
         .query(
             r"select s.client_id, c.name, c.kind in ('first_party', 'registered') as name_verified,
                      s.sessions, s.newest
                 from (select client_id, count(*) as sessions, (array_agg(id order by id desc))[1] as newest
                         from grants
-                       where user_id = $1 and revoked_at is null and expires_at > $3 and rotated_at > $4
+                       where user_id = $1 and shard = $6 and revoked_at is null and expires_at > $3 and rotated_at > $4
                        group by client_id) s
                 join clients c on c.id = s.client_id
                where $2::uuid is null or s.newest < $2
                order by s.newest desc limit $5",
-            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit],
+            &[&user_id.uuid(), &before, &query.now, &query.used_after, &query.limit, &shard],
         )
         .await?;
     let client = |row: &Row| {
@@ -409,18 +419,19 @@ pub async fn list_by_clients(
     clients: &[&str],
     query: &GrantQuery,
 ) -> Result<Vec<Session>, Error> {
+    let (before, shard) = (query.before.map(Id::uuid), user_id.shard().number());
     let rows = db
         .query(
             r"select s.id, s.client_id, c.name, s.workspace_id, s.scopes, s.created_at, s.created_from,
                      s.rotated_at, s.rotated_from, s.expires_at, s.made_by
                 from (select *, row_number() over (partition by client_id order by id desc) as place
                         from grants
-                       where user_id = $1 and client_id = any($6) and ($2::uuid is null or id < $2)
+                       where user_id = $1 and shard = $7 and client_id = any($6) and ($2::uuid is null or id < $2)
                          and revoked_at is null and expires_at > $3 and rotated_at > $4) s
                 join clients c on c.id = s.client_id
                where s.place <= $5
                order by s.id desc",
-            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit, &clients],
+            &[&user_id.uuid(), &before, &query.now, &query.used_after, &query.limit, &clients, &shard],
         )
         .await?;
     rows.iter().map(session).collect()
@@ -436,8 +447,8 @@ pub async fn count_by_user(
     let row = db
         .query_opt(
             r"select count(*) as sessions from grants
-               where user_id = $1 and revoked_at is null and expires_at > $2 and rotated_at > $3",
-            &[&user_id.uuid(), &now, &used_after],
+               where user_id = $1 and shard = $4 and revoked_at is null and expires_at > $2 and rotated_at > $3",
+            &[&user_id.uuid(), &now, &used_after, &user_id.shard().number()],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("grants", "id"))?.try_get("sessions")?)
@@ -445,15 +456,16 @@ pub async fn count_by_user(
 
 /// Returns live sessions of a user, newest first.
 pub async fn list_by_user(db: &Connection, user_id: UserId, query: &GrantQuery) -> Result<Vec<Session>, Error> {
+    let (before, shard) = (query.before.map(Id::uuid), user_id.shard().number());
     let rows = db
         .query(
             r"select g.id, g.client_id, c.name, g.workspace_id, g.scopes, g.created_at, g.created_from,
                      g.rotated_at, g.rotated_from, g.expires_at, g.made_by
                 from grants g join clients c on c.id = g.client_id
-               where g.user_id = $1 and ($2::uuid is null or g.id < $2)
+               where g.user_id = $1 and g.shard = $6 and ($2::uuid is null or g.id < $2)
                  and g.revoked_at is null and g.expires_at > $3 and g.rotated_at > $4
                order by g.id desc limit $5",
-            &[&user_id.uuid(), &query.before.map(Id::uuid), &query.now, &query.used_after, &query.limit],
+            &[&user_id.uuid(), &before, &query.now, &query.used_after, &query.limit, &shard],
         )
         .await?;
     rows.iter().map(session).collect()

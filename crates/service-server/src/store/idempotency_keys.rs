@@ -1,6 +1,10 @@
-//! Table `idempotency_keys`: idempotency keys of create requests, so that a retry creates nothing new.
+//! Table `idempotency_keys`: idempotency keys of create requests, so that a retry creates nothing new. A key counts for one
+//! user in one space.
 
-use service_api::ids::{Id as _, UserId};
+use service_api::{
+    ids::{Id as _, UserId},
+    shard::Shard,
+};
 use service_rules::Timestamp;
 use uuid::Uuid;
 
@@ -21,11 +25,12 @@ pub async fn take(
     made: &KeyedCreation,
     now: Timestamp,
 ) -> Result<Option<KeyedCreation>, Error> {
+    let shard = Shard::of_id(made.space_id).number();
     let taken = db
         .execute(
-            r"insert into idempotency_keys (user_id, key, digest, space_id, content_id, made_at)
-              values ($1, $2, $3, $4, $5, $6) on conflict do nothing",
-            &[&user_id.uuid(), &key, &made.digest, &made.space_id, &made.content_id, &now],
+            r"insert into idempotency_keys (user_id, key, digest, space_id, content_id, made_at, shard)
+              values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
+            &[&user_id.uuid(), &key, &made.digest, &made.space_id, &made.content_id, &now, &shard],
         )
         .await?;
     if taken == 1 {
@@ -33,8 +38,9 @@ pub async fn take(
     }
     let row = db
         .query_opt(
-            r"select digest, space_id, content_id from idempotency_keys where user_id = $1 and key = $2",
-            &[&user_id.uuid(), &key],
+            r"select digest, space_id, content_id from idempotency_keys
+               where space_id = $3 and user_id = $1 and key = $2 and shard = $4",
+            &[&user_id.uuid(), &key, &made.space_id, &shard],
         )
         .await?;
     let row = row.ok_or_else(|| Error::Unavailable("the key is being forgotten".into()))?;
@@ -49,8 +55,8 @@ pub async fn take(
 /// Deletes up to `size` keys that were taken before this moment.
 pub async fn delete_expired(db: &Connection, made_before: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
-        r"delete from idempotency_keys where (user_id, key) in
-              (select user_id, key from idempotency_keys where made_at <= $1 limit $2 for update skip locked)",
+        r"/* housekeeping */ delete from idempotency_keys where (space_id, user_id, key) in
+              (select space_id, user_id, key from idempotency_keys where made_at <= $1 limit $2 for update skip locked)",
         &[&made_before, &size],
     )
     .await

@@ -1,21 +1,32 @@
 //! Table `invitations`: email addresses that were invited to a workspace, and their answers.
+//!
+//! A row is in the shard of its workspace. `received_invitations` points to it from the shard of the address, and
+//! `sent_invitations` from the shard of the user who invited. Functions that write here write there too.
+
+use std::collections::BTreeMap;
 
 use service_api::{
     ids::{Id as _, InvitationId, UserId, WorkspaceId},
     workspaces::{Invitation, Role},
 };
-use service_rules::{Timestamp, email::Address};
+use service_rules::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::database::{Connection, Error};
-use crate::store::memberships::{role_from_text, role_to_text};
+use crate::{
+    database::{Connection, Error},
+    store::{
+        emails::EmailKey,
+        memberships::{role_from_text, role_to_text},
+        received_invitations, sent_invitations, users,
+    },
+};
 
 /// An invitation to be stored.
 pub struct NewInvitation<'a> {
     pub id: InvitationId,
     pub workspace_id: WorkspaceId,
-    pub address: &'a Address,
+    pub email: EmailKey<'a>,
     pub role: Role,
     pub invited_by: UserId,
     /// The session that sends the invitation.
@@ -26,26 +37,35 @@ pub struct NewInvitation<'a> {
 
 /// Stores an invitation. A pending invitation of the same address to the same workspace is replaced.
 pub async fn replace(db: &Connection, new: &NewInvitation<'_>) -> Result<(), Error> {
+    let sql =
+        r"select id, invited_by from invitations where workspace_id = $1 and address = $2 and shard = $3 for update";
+    let key = (new.workspace_id.uuid(), new.email.address.as_str(), new.workspace_id.shard().number());
+    if let Some(row) = db.query_opt(sql, &[&key.0, &key.1, &key.2]).await? {
+        let (id, invited_by): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("invited_by")?);
+        sent_invitations::delete(db, invited_by.into(), &[id]).await?;
+    }
     db.execute(
-        r"insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at, made_by)
-          values ($1, $2, $3, $4, $5, $6, $7, $8)
-          on conflict (workspace_id, address) do update
+        r"insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at, made_by, shard)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+          on conflict (workspace_id, address, shard) do update
              set id = excluded.id, role = excluded.role, invited_by = excluded.invited_by,
                  created_at = excluded.created_at, expires_at = excluded.expires_at, made_by = excluded.made_by,
                  answer = null, answered_at = null",
         &[
             &new.workspace_id.uuid(),
-            &new.address.as_str(),
+            &new.email.address.as_str(),
             &new.id.uuid(),
             &role_to_text(new.role),
             &new.invited_by.uuid(),
             &new.now,
             &new.expires_at,
             &new.made_by,
+            &new.workspace_id.shard().number(),
         ],
     )
-    .await
-    .map(drop)
+    .await?;
+    received_invitations::replace(db, new).await?;
+    sent_invitations::insert(db, new).await
 }
 
 /// Returns up to `limit` invitations of a workspace that were not accepted, after `after`. Declined ones are included:
@@ -60,9 +80,10 @@ pub async fn list(
     let rows = db
         .query(
             r"select id, address, role, created_at, expires_at from invitations
-               where workspace_id = $1 and expires_at > $2 and id > $3 and answer is distinct from 'accepted'
+               where workspace_id = $1 and shard = $5 and expires_at > $2 and id > $3
+                 and answer is distinct from 'accepted'
                order by id limit $4",
-            &[&workspace_id.uuid(), &now, &after.unwrap_or_default(), &limit],
+            &[&workspace_id.uuid(), &now, &after.unwrap_or_default(), &limit, &workspace_id.shard().number()],
         )
         .await?;
     rows.iter().map(from_row).collect()
@@ -70,49 +91,80 @@ pub async fn list(
 
 /// Revokes an invitation; `false`: there is none that is not accepted.
 pub async fn delete(db: &Connection, workspace_id: WorkspaceId, id: InvitationId) -> Result<bool, Error> {
-    let sql = r"delete from invitations where workspace_id = $1 and id = $2 and answer is distinct from 'accepted'";
-    Ok(db.execute(sql, &[&workspace_id.uuid(), &id.uuid()]).await? == 1)
+    let rows = db
+        .query(
+            r"delete from invitations
+               where workspace_id = $1 and id = $2 and shard = $3 and answer is distinct from 'accepted'
+              returning id, invited_by",
+            &[&workspace_id.uuid(), &id.uuid(), &workspace_id.shard().number()],
+        )
+        .await?;
+    forget_sent(db, &rows).await?;
+    Ok(!rows.is_empty())
 }
 
 /// Revokes several invitations that a user sent, to any workspace, unless they were accepted.
-pub async fn delete_several(db: &Connection, invited_by: UserId, ids: &[Uuid]) -> Result<u64, Error> {
-    let sql = r"delete from invitations where invited_by = $1 and id = any ($2) and answer is distinct from 'accepted'";
-    db.execute(sql, &[&invited_by.uuid(), &ids]).await
+pub async fn delete_several(db: &Connection, invited_by: UserId, ids: &[InvitationId]) -> Result<u64, Error> {
+    let sql = r"delete from invitations
+                 where id = any ($1) and shard = $2 and invited_by = $3 and answer is distinct from 'accepted'
+                returning id, invited_by";
+    let mut deleted = 0;
+    for (shard, ids) in super::by_shard(ids) {
+        let rows = db.query(sql, &[&ids, &shard, &invited_by.uuid()]).await?;
+        forget_sent(db, &rows).await?;
+        deleted += u64::try_from(rows.len()).unwrap_or(u64::MAX);
+    }
+    Ok(deleted)
 }
 
 /// Deletes the invitations of a workspace that a user sent or received. A user who no longer owns a workspace must not
 /// admit members, nor return by an invitation of their own.
-pub async fn delete_by_member(db: &Connection, workspace_id: WorkspaceId, member: UserId) -> Result<u64, Error> {
-    db.execute(
-        r"delete from invitations
-           where workspace_id = $1 and (invited_by = $2 or address in (select address from emails where user_id = $2))",
-        &[&workspace_id.uuid(), &member.uuid()],
-    )
-    .await
-}
-
-/// Counts the pending invitations that a user sent, over all workspaces.
-pub async fn count_waiting(db: &Connection, inviter: UserId, now: Timestamp) -> Result<i64, Error> {
-    let sql = r"select count(*) as waiting from invitations
-                 where invited_by = $1 and expires_at > $2 and answer is distinct from 'accepted'";
-    let row = db.query_opt(sql, &[&inviter.uuid(), &now]).await?;
-    row.map_or(Ok(0), |row| Ok(row.try_get("waiting")?))
+pub async fn delete_by_member(db: &Connection, workspace_id: WorkspaceId, member: UserId) -> Result<(), Error> {
+    let email = users::find(db, member).await?.map(|user| user.email);
+    let rows = db
+        .query(
+            r"delete from invitations where workspace_id = $1 and shard = $4 and (invited_by = $2 or address = $3)
+              returning id, invited_by",
+            &[&workspace_id.uuid(), &member.uuid(), &email, &workspace_id.shard().number()],
+        )
+        .await?;
+    forget_sent(db, &rows).await
 }
 
 /// Deletes every invitation that a user sent.
 pub async fn delete_by_inviter(db: &Connection, inviter: UserId) -> Result<u64, Error> {
-    db.execute(r"delete from invitations where invited_by = $1", &[&inviter.uuid()]).await
+    let ids = sent_invitations::list_ids(db, inviter).await?;
+    delete_several(db, inviter, &ids).await
 }
 
 /// Deletes every invitation of a workspace.
-pub async fn delete_by_workspace(db: &Connection, workspace_id: WorkspaceId) -> Result<u64, Error> {
-    db.execute(r"delete from invitations where workspace_id = $1", &[&workspace_id.uuid()]).await
+pub async fn delete_by_workspace(db: &Connection, workspace_id: WorkspaceId) -> Result<(), Error> {
+    let rows = db
+        .query(
+            r"delete from invitations where workspace_id = $1 and shard = $2 returning id, invited_by",
+            &[&workspace_id.uuid(), &workspace_id.shard().number()],
+        )
+        .await?;
+    forget_sent(db, &rows).await
+}
+
+/// Deletes what the inviters have of invitations that no longer exist. What the addressees have of them points to nothing
+/// from now on, and is deleted when it expires.
+async fn forget_sent(db: &Connection, deleted: &[Row]) -> Result<(), Error> {
+    let mut by_inviter = BTreeMap::<Uuid, Vec<Uuid>>::new();
+    for row in deleted {
+        by_inviter.entry(row.try_get("invited_by")?).or_default().push(row.try_get("id")?);
+    }
+    for (inviter, ids) in by_inviter {
+        sent_invitations::delete(db, inviter.into(), &ids).await?;
+    }
+    Ok(())
 }
 
 /// Deletes a batch of expired invitations.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from invitations where (workspace_id, address) in
+        r"/* housekeeping */ delete from invitations where (workspace_id, address) in
               (select workspace_id, address from invitations where expires_at <= $1 limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )

@@ -48,18 +48,18 @@ pub async fn list_made(
             r"select 'cli_token' as kind, id, name || ' (' || hint || ')' as name, made_by, created_at, last_used_at as used_at,
                      workspace_id
                 from cli_tokens
-               where user_id = $1 and made_by = any ($2) and revoked_at is null and expires_at > $3
+               where user_id = $1 and shard = $5 and made_by = any ($2) and revoked_at is null and expires_at > $3
                union all
               select case when g.client_id = $4 then 'mcp_pair' else 'app_session' end, g.id, c.name, g.made_by,
                      g.created_at, g.rotated_at, g.workspace_id
                 from grants g join clients c on c.id = g.client_id
-               where g.user_id = $1 and g.made_by = any ($2) and g.revoked_at is null and g.expires_at > $3
+               where g.user_id = $1 and g.shard = $5 and g.made_by = any ($2) and g.revoked_at is null and g.expires_at > $3
                union all
               select 'invitation', id, address, made_by, created_at, null, workspace_id
-                from invitations
-               where invited_by = $1 and made_by = any ($2) and expires_at > $3 and answer is distinct from 'accepted'
+                from sent_invitations
+               where user_id = $1 and shard = $5 and made_by = any ($2) and expires_at > $3
                order by created_at desc",
-            &[&user_id.uuid(), &makers, &now, &SERVICE_MCP],
+            &[&user_id.uuid(), &makers, &now, &SERVICE_MCP, &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(found).collect()

@@ -2,7 +2,13 @@
 //!
 //! Every function takes a connection, so the flow that calls it decides what is one transaction. Every statement is a
 //! raw string literal, so that a test can find them all and prepare each against the migrated schema.
+//!
+//! A statement about tables with a column `shard` touches the rows of one shard, unless a comment at its beginning says
+//! otherwise: `/* every shard */`, `/* entered spaces */` for those of the user and of one workspace, or `/* housekeeping */`
+//! for background work on all rows of a database. The other tables belong to no user, and every database has them for
+//! itself. See `service_api::shard`.
 
+pub mod address_key;
 pub mod audit_events;
 pub mod audit_keys;
 pub mod audit_months;
@@ -25,6 +31,7 @@ pub mod idempotency_keys;
 pub mod installation;
 pub mod invitations;
 pub mod lineage;
+pub mod members;
 pub mod memberships;
 pub mod node_heartbeats;
 pub mod otps;
@@ -35,16 +42,36 @@ pub mod received_invitations;
 pub mod recent_hits;
 pub mod revocations;
 pub mod root_key_checks;
+pub mod sent_invitations;
 pub mod servers;
 pub mod sign_in_flows;
 pub mod signing_keys;
 pub mod space_usage;
+pub mod user_devices;
 pub mod users;
 pub mod workspaces;
 
+use std::collections::BTreeMap;
+
+use service_api::{ids::Id, shard::Shard};
 use service_rules::Timestamp;
+use uuid::Uuid;
 
 use crate::database::{Connection, Error};
+
+/// Returns the number of the shard of a digest.
+fn shard_of_key(key: &[u8]) -> i16 {
+    Shard::of_bytes(key.first_chunk().copied().unwrap_or_default()).number()
+}
+
+/// Groups ids by the number of their shard.
+fn by_shard<I: Id>(ids: &[I]) -> BTreeMap<i16, Vec<Uuid>> {
+    let mut grouped = BTreeMap::<_, Vec<_>>::new();
+    for id in ids {
+        grouped.entry(id.shard().number()).or_default().push(id.uuid());
+    }
+    grouped
+}
 
 /// The error for a row that the service could not have written.
 fn impossible(table: &str, column: &str) -> Error {

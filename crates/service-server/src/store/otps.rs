@@ -1,4 +1,5 @@
-//! Table `otps`: sign-in codes. The table holds the MAC of a code, never the code itself.
+//! Table `otps`: sign-in codes. The table holds the MAC of a code, never the code itself. A row is in the shard of its
+//! address, which the id of the code carries.
 
 use service_api::ids::{Id as _, OtpId};
 use service_rules::{Timestamp, email::Address, otp};
@@ -11,9 +12,10 @@ use crate::{
 /// Stores a code. A code of the same address, client and context is replaced.
 pub async fn replace(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(), Error> {
     db.execute(
-        r"insert into otps (address, client_id, context, id, device, mac_key, mac, attempts, created_at, expires_at)
-          values ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)
-          on conflict (address, client_id, context) do update
+        r"insert into otps
+              (address, client_id, context, id, device, mac_key, mac, attempts, created_at, expires_at, shard)
+          values ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10)
+          on conflict (address, client_id, context, shard) do update
              set id = excluded.id, device = excluded.device, mac_key = excluded.mac_key, mac = excluded.mac,
                  attempts = 0, created_at = excluded.created_at, expires_at = excluded.expires_at, consumed_at = null",
         &[
@@ -26,6 +28,7 @@ pub async fn replace(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(),
             &otp.mac.bytes.as_slice(),
             &otp.created_at,
             &otp.expires_at,
+            &id.shard().number(),
         ],
     )
     .await
@@ -34,11 +37,11 @@ pub async fn replace(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(),
 
 /// Deletes codes of the same context that must not be live beside a new one. A code without a client replaces all
 /// others; a code with a client replaces the one without.
-pub async fn delete_others(db: &Connection, otp: &NewOtp<'_>) -> Result<(), Error> {
+pub async fn delete_others(db: &Connection, id: OtpId, otp: &NewOtp<'_>) -> Result<(), Error> {
     db.execute(
         r"delete from otps
-           where address = $1 and context = $3 and client_id <> $2 and ($2 = '' or client_id = '')",
-        &[&otp.address.as_str(), &otp.client_id, &otp.context.as_slice()],
+           where address = $1 and shard = $4 and context = $3 and client_id <> $2 and ($2 = '' or client_id = '')",
+        &[&otp.address.as_str(), &otp.client_id, &otp.context.as_slice(), &id.shard().number()],
     )
     .await
     .map(drop)
@@ -81,9 +84,10 @@ pub async fn count_try(
     let row = db
         .query_opt(
             r"update otps set attempts = attempts + 1
-               where id = $1 and client_id in ('', $2) and attempts < $3 and consumed_at is null and expires_at > $4
+               where id = $1 and shard = $5 and client_id in ('', $2) and attempts < $3 and consumed_at is null
+                 and expires_at > $4
               returning address, client_id, device, attempts, mac_key, mac",
-            &[&id.uuid(), &client_id, &otp::MAX_OTP_ATTEMPTS, &now],
+            &[&id.uuid(), &client_id, &otp::MAX_OTP_ATTEMPTS, &now, &id.shard().number()],
         )
         .await?;
     row.map(|row| {
@@ -106,8 +110,9 @@ pub async fn count_try(
 pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result<bool, Error> {
     let changed = db
         .execute(
-            r"update otps set consumed_at = $2 where id = $1 and consumed_at is null and expires_at > $2",
-            &[&id.uuid(), &now],
+            r"update otps set consumed_at = $2
+               where id = $1 and shard = $3 and consumed_at is null and expires_at > $2",
+            &[&id.uuid(), &now, &id.shard().number()],
         )
         .await?;
     Ok(changed == 1)
@@ -116,7 +121,7 @@ pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result
 /// Deletes a batch of expired codes.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from otps where id in
+        r"/* housekeeping */ delete from otps where id in
               (select id from otps where expires_at <= $1 order by expires_at limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )

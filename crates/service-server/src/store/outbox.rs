@@ -22,8 +22,8 @@ pub async fn insert(
     drop_at: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
-        r"insert into outbox (id, sealed, attempts, next_attempt_at, drop_at) values ($1, $2, 0, $3, $4)",
-        &[&id.uuid(), &sealed, &now, &drop_at],
+        r"insert into outbox (id, shard, sealed, attempts, next_attempt_at, drop_at) values ($1, $5, $2, 0, $3, $4)",
+        &[&id.uuid(), &sealed, &now, &drop_at, &id.shard().number()],
     )
     .await
     .map(drop)
@@ -33,7 +33,8 @@ pub async fn insert(
 pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) -> Result<Vec<ClaimedMail>, Error> {
     let rows = db
         .query(
-            r"update outbox set attempts = attempts + 1, next_attempt_at = $3
+            r"/* housekeeping */
+              update outbox set attempts = attempts + 1, next_attempt_at = $3
                where id in (select id from outbox where next_attempt_at <= $1 and drop_at > $1
                              order by next_attempt_at limit $2 for update skip locked)
               returning id, sealed, attempts",
@@ -50,18 +51,20 @@ pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) ->
 
 /// Sets the time of the next attempt.
 pub async fn mark_next_attempt(db: &Connection, id: MailId, at: Timestamp) -> Result<(), Error> {
-    db.execute(r"update outbox set next_attempt_at = $2 where id = $1", &[&id.uuid(), &at]).await.map(drop)
+    let sql = r"update outbox set next_attempt_at = $2 where id = $1 and shard = $3";
+    db.execute(sql, &[&id.uuid(), &at, &id.shard().number()]).await.map(drop)
 }
 
 /// Deletes a mail that was sent or given up.
 pub async fn delete(db: &Connection, id: MailId) -> Result<(), Error> {
-    db.execute(r"delete from outbox where id = $1", &[&id.uuid()]).await.map(drop)
+    let sql = r"delete from outbox where id = $1 and shard = $2";
+    db.execute(sql, &[&id.uuid(), &id.shard().number()]).await.map(drop)
 }
 
 /// Deletes a batch of mails that are too old to be sent.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from outbox where id in
+        r"/* housekeeping */ delete from outbox where id in
               (select id from outbox where drop_at <= $1 limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )

@@ -46,7 +46,8 @@ pub struct PackHit {
 pub async fn search(db: &Connection, wanted: &PackQuery<'_>) -> Result<BoundedList<PackHit>, Error> {
     let rows = db
         .query(
-            r"select c.space_id, c.id, in_workspace, fields, version, created_at, updated_at, c.bytes, page.score, page.found,
+            r"/* entered spaces */
+              select c.space_id, c.id, in_workspace, fields, version, created_at, updated_at, c.bytes, page.score, page.found,
                      ts_headline('english', substr(text, greatest(place.first - 100, 1)::integer, 600),
                                  websearch_to_tsquery('english', $2),
                                  U&'StartSel=\E000, StopSel=\E001, MaxWords=30, MinWords=10') as marked
@@ -55,13 +56,15 @@ pub async fn search(db: &Connection, wanted: &PackQuery<'_>) -> Result<BoundedLi
                         from (select * from find_packs($1, $2) order by score desc, pack_id offset $3 limit $4) as hits
                        cross join lateral
                              (select bytes from contents
-                               where space_id = hits.space_id and kind = 'pack' and id = hits.pack_id offset 0) as size
+                               where space_id = hits.space_id and kind = 'pack' and id = hits.pack_id
+                                 and shard = hits.shard offset 0) as size
                      ) as page
                cross join lateral
                      (select space_id, id, in_workspace, fields, version, created_at, updated_at, bytes,
                              coalesce(fields->>'text', fields->>'name') as text
                         from contents
-                       where space_id = page.space_id and kind = 'pack' and id = page.pack_id offset 0) as c
+                       where space_id = page.space_id and kind = 'pack' and id = page.pack_id
+                         and shard = page.shard offset 0) as c
                cross join lateral
                      (select coalesce(min(coalesce(nullif(strpos(text, word), 0),
                                                    nullif(strpos(text, initcap(word)), 0),

@@ -1,5 +1,9 @@
-//! Table `invitations` as the invited user sees it, by the verified email addresses of the account.
+//! Table `received_invitations`: which invitations an email address received, in the shard of the address. The invitation
+//! itself is in the shard of its workspace; see `invitations.rs`.
 
+use std::collections::HashMap;
+
+use futures_util::future::try_join_all;
 use service_api::{
     ids::{Id as _, InvitationId, UserId, WorkspaceId},
     workspaces::{ReceivedInvitation, Role},
@@ -8,80 +12,152 @@ use service_rules::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::database::{Connection, Error};
-use crate::store::memberships::role_from_text;
+use crate::{
+    database::{Connection, Error},
+    store::{
+        blocked_workspaces, emails::EmailKey, invitations::NewInvitation, members, memberships,
+        memberships::role_from_text, sent_invitations, users,
+    },
+};
+
+/// The user who was invited, and the user's email address.
+#[derive(Clone, Copy, Debug)]
+pub struct InvitedUser<'a> {
+    pub user_id: UserId,
+    pub email: EmailKey<'a>,
+}
+
+/// Stores that an address received an invitation. It replaces an earlier one to the same workspace.
+pub(super) async fn replace(db: &Connection, new: &NewInvitation<'_>) -> Result<(), Error> {
+    db.execute(
+        r"insert into received_invitations (address, workspace_id, shard, id, expires_at) values ($1, $2, $3, $4, $5)
+          on conflict (address, workspace_id, shard) do update set id = excluded.id, expires_at = excluded.expires_at",
+        &[
+            &new.email.address.as_str(),
+            &new.workspace_id.uuid(),
+            &new.email.shard.number(),
+            &new.id.uuid(),
+            &new.expires_at,
+        ],
+    )
+    .await
+    .map(drop)
+}
 
 /// Returns up to `limit` pending invitations of a user after `after`. An invitation counts only while its workspace
 /// exists and its sender is an enabled owner of it.
 pub async fn list(
     db: &Connection,
-    user_id: UserId,
+    invited: InvitedUser<'_>,
     now: Timestamp,
     after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<ReceivedInvitation>, Error> {
-    let rows = db
-        .query(
-            r"select i.id, i.workspace_id, w.name, i.address, i.role, u.email as invited_by, i.created_at, i.expires_at
-                from emails e
-                join invitations i on i.address = e.address
-                join workspaces w on w.id = i.workspace_id and w.deleted_at is null
-                join memberships m on m.user_id = i.invited_by and m.workspace_id = i.workspace_id
-                                  and m.role = 'owner' and m.ended_at is null
-                join users u on u.id = i.invited_by and u.disabled_at is null
-               where e.user_id = $1 and i.expires_at > $2 and i.id > $3 and i.answer is null
-                 and not exists (select from blocked_workspaces b
-                                  where b.user_id = $1 and b.workspace_id = i.workspace_id)
-                 and not exists (select from memberships own where own.user_id = $1
-                                    and own.workspace_id = i.workspace_id and own.ended_at is null)
-               order by i.id limit $4",
-            &[&user_id.uuid(), &now, &after.unwrap_or_default(), &limit],
-        )
-        .await?;
-    rows.iter().map(from_row).collect()
+    let (mut pending, mut after) = (Vec::new(), after.unwrap_or_default());
+    let wanted = usize::try_from(limit).unwrap_or_default();
+    loop {
+        let ids = list_ids(db, invited.email, now, after, limit).await?;
+        let is_last = ids.len() < wanted;
+        let Some(last) = ids.last() else { return Ok(pending) };
+        after = last.uuid();
+        pending.extend(read_pending(db, invited, &ids, now).await?);
+        if is_last || pending.len() >= wanted {
+            pending.truncate(wanted);
+            return Ok(pending);
+        }
+    }
 }
 
-fn from_row(row: &Row) -> Result<ReceivedInvitation, Error> {
-    Ok(ReceivedInvitation {
+async fn list_ids(
+    db: &Connection,
+    email: EmailKey<'_>,
+    now: Timestamp,
+    after: Uuid,
+    limit: i64,
+) -> Result<Vec<InvitationId>, Error> {
+    let sql = r"select id from received_invitations
+                 where address = $1 and shard = $2 and expires_at > $3 and id > $4 order by id limit $5";
+    let rows = db.query(sql, &[&email.address.as_str(), &email.shard.number(), &now, &after, &limit]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
+}
+
+/// Reads those of these invitations that can be accepted, in the order of their ids.
+async fn read_pending(
+    db: &Connection,
+    invited: InvitedUser<'_>,
+    ids: &[InvitationId],
+    now: Timestamp,
+) -> Result<Vec<ReceivedInvitation>, Error> {
+    let sql = r"select i.id, i.workspace_id, w.name, i.address, i.role, i.invited_by, i.created_at, i.expires_at
+                  from invitations i
+                  join workspaces w on w.id = i.workspace_id and w.shard = i.shard and w.deleted_at is null
+                  join members m on m.workspace_id = i.workspace_id and m.user_id = i.invited_by and m.shard = i.shard
+                                and m.role = 'owner' and m.ended_at is null
+                 where i.id = any ($1) and i.shard = $2 and i.address = $3 and i.expires_at > $4 and i.answer is null";
+    let address = invited.email.address.as_str();
+    let read = super::by_shard(ids).into_iter();
+    let read = read.map(async |(shard, ids)| db.query(sql, &[&ids, &shard, &address, &now]).await);
+    let rows: Vec<_> = try_join_all(read).await?.into_iter().flatten().collect();
+    let mut found = rows.iter().map(from_row).collect::<Result<Vec<_>, Error>>()?;
+    let senders: Vec<_> = found.iter().map(|(sender, _)| *sender).collect();
+    let senders: HashMap<_, _> = users::find_several(db, &senders).await?;
+    let workspaces: Vec<_> = found.iter().map(|(_, invitation)| invitation.workspace_id).collect();
+    let known = memberships::find_several(db, invited.user_id, &workspaces).await?;
+    let blocked = blocked_workspaces::find_several(db, invited.user_id, &workspaces).await?;
+    found.retain_mut(|(sender, invitation)| {
+        let Some(sender) = senders.get(sender).filter(|sender| !sender.disabled) else { return false };
+        invitation.invited_by.clone_from(&sender.email);
+        !known.contains(&invitation.workspace_id) && !blocked.contains(&invitation.workspace_id)
+    });
+    let mut pending: Vec<_> = found.into_iter().map(|(_, invitation)| invitation).collect();
+    pending.sort_by_key(|invitation| invitation.id);
+    Ok(pending)
+}
+
+/// Reads an invitation and its sender. The sender's address is added later.
+fn from_row(row: &Row) -> Result<(UserId, ReceivedInvitation), Error> {
+    let invitation = ReceivedInvitation {
         id: row.try_get::<_, Uuid>("id")?.into(),
         workspace_id: row.try_get::<_, Uuid>("workspace_id")?.into(),
         workspace_name: row.try_get("name")?,
         email: row.try_get("address")?,
         role: role_from_text(row.try_get("role")?)?,
-        invited_by: row.try_get("invited_by")?,
+        invited_by: String::new(),
         created_at: row.try_get("created_at")?,
         expires_at: row.try_get("expires_at")?,
-    })
+    };
+    Ok((row.try_get::<_, Uuid>("invited_by")?.into(), invitation))
 }
 
-/// An invitation to one of the user's addresses.
+/// An invitation to a user's address.
 pub struct FoundInvitation {
     pub workspace_id: WorkspaceId,
     pub workspace_name: String,
+    pub invited_by: UserId,
     pub accepted: bool,
 }
 
-/// Returns an unexpired invitation to one of the user's addresses, answered or not.
+/// Returns an unexpired invitation to a user's address, answered or not.
 pub async fn find(
     db: &Connection,
-    user_id: UserId,
+    email: EmailKey<'_>,
     id: InvitationId,
     now: Timestamp,
 ) -> Result<Option<FoundInvitation>, Error> {
     let row = db
         .query_opt(
-            r"select i.workspace_id, w.name, i.answer is not distinct from 'accepted' as accepted
+            r"select i.workspace_id, w.name, i.invited_by, i.answer is not distinct from 'accepted' as accepted
                 from invitations i
-                join emails e on e.address = i.address and e.user_id = $1
-                join workspaces w on w.id = i.workspace_id and w.deleted_at is null
-               where i.id = $2 and i.expires_at > $3",
-            &[&user_id.uuid(), &id.uuid(), &now],
+                join workspaces w on w.id = i.workspace_id and w.shard = i.shard and w.deleted_at is null
+               where i.id = $1 and i.shard = $2 and i.address = $3 and i.expires_at > $4",
+            &[&id.uuid(), &id.shard().number(), &email.address.as_str(), &now],
         )
         .await?;
     row.map(|row| {
         Ok(FoundInvitation {
             workspace_id: row.try_get::<_, Uuid>("workspace_id")?.into(),
             workspace_name: row.try_get("name")?,
+            invited_by: row.try_get::<_, Uuid>("invited_by")?.into(),
             accepted: row.try_get("accepted")?,
         })
     })
@@ -92,45 +168,56 @@ pub async fn find(
 /// the sender cannot lose ownership meanwhile.
 pub async fn mark_accepted(
     db: &Connection,
-    user_id: UserId,
+    invited: InvitedUser<'_>,
     id: InvitationId,
     now: Timestamp,
 ) -> Result<Option<Role>, Error> {
+    let Some(found) = find(db, invited.email, id, now).await? else { return Ok(None) };
+    let is_valid = members::is_owner(db, found.workspace_id, found.invited_by).await?
+        && users::find(db, found.invited_by).await?.is_some_and(|sender| !sender.disabled)
+        && blocked_workspaces::find_several(db, invited.user_id, &[found.workspace_id]).await?.is_empty();
+    if !is_valid {
+        return Ok(None);
+    }
     let row = db
         .query_opt(
-            r"update invitations i set answer = 'accepted', answered_at = $3
-                from emails e, memberships m, users u
-               where i.id = $2 and i.expires_at > $3 and i.answer is null
-                 and e.address = i.address and e.user_id = $1
-                 and m.user_id = i.invited_by and m.workspace_id = i.workspace_id
-                 and m.role = 'owner' and m.ended_at is null
-                 and u.id = i.invited_by and u.disabled_at is null
-                 and not exists (select from blocked_workspaces b
-                                  where b.user_id = $1 and b.workspace_id = i.workspace_id)
-              returning i.role",
-            &[&user_id.uuid(), &id.uuid(), &now],
+            r"update invitations set answer = 'accepted', answered_at = $3
+               where id = $1 and shard = $2 and address = $4 and expires_at > $3 and answer is null
+              returning role",
+            &[&id.uuid(), &id.shard().number(), &now, &invited.email.address.as_str()],
         )
         .await?;
-    row.map(|row| role_from_text(row.try_get("role")?)).transpose()
+    let Some(row) = row else { return Ok(None) };
+    sent_invitations::delete(db, found.invited_by, &[id.uuid()]).await?;
+    Ok(Some(role_from_text(row.try_get("role")?)?))
 }
 
 /// Declines an invitation. `Some(false)`: it was declined before; `None`: there is none that can be declined. The row
 /// of a declined invitation is written unchanged, so that the commit confirms the earlier answer.
 pub async fn mark_declined(
     db: &Connection,
-    user_id: UserId,
+    email: EmailKey<'_>,
     id: InvitationId,
     now: Timestamp,
 ) -> Result<Option<bool>, Error> {
     let row = db
         .query_opt(
-            r"update invitations i set answer = 'declined', answered_at = coalesce(i.answered_at, $3)
-                from emails e
-               where i.id = $2 and i.expires_at > $3 and i.answer is distinct from 'accepted'
-                 and e.address = i.address and e.user_id = $1
-              returning i.answered_at = $3 as first",
-            &[&user_id.uuid(), &id.uuid(), &now],
+            r"update invitations set answer = 'declined', answered_at = coalesce(answered_at, $3)
+               where id = $1 and shard = $2 and address = $4 and expires_at > $3 and answer is distinct from 'accepted'
+              returning answered_at = $3 as first",
+            &[&id.uuid(), &id.shard().number(), &now, &email.address.as_str()],
         )
         .await?;
     row.map(|row| Ok(row.try_get("first")?)).transpose()
+}
+
+/// Deletes a batch of expired rows.
+pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
+    db.execute(
+        r"/* housekeeping */ delete from received_invitations where (address, workspace_id) in
+              (select address, workspace_id from received_invitations
+                where expires_at <= $1 limit $2 for update skip locked)",
+        &[&batch.now, &batch.size],
+    )
+    .await
 }

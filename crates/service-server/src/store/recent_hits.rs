@@ -11,9 +11,9 @@ pub async fn take(db: &Connection, key: &[u8], windows: &[Window], now: Timestam
     let longest = seconds.iter().copied().fold(0.0, f64::max);
     let taken = db
         .execute(
-            r"insert into recent_hits as kept (key, hits, forget_at)
-              values ($1, array[$2::timestamptz], $2::timestamptz + make_interval(secs => $5))
-              on conflict (key) do update
+            r"insert into recent_hits as kept (key, shard, hits, forget_at)
+              values ($1, $6, array[$2::timestamptz], $2::timestamptz + make_interval(secs => $5))
+              on conflict (key, shard) do update
                  set hits = array(select hit from unnest(kept.hits) hit
                                    where hit > $2 - make_interval(secs => $5)) || $2,
                      forget_at = excluded.forget_at
@@ -21,7 +21,7 @@ pub async fn take(db: &Connection, key: &[u8], windows: &[Window], now: Timestam
                      select from unnest($3::bigint[], $4::float8[]) as allowed (count, seconds)
                       where allowed.count <= (select count(*) from unnest(kept.hits) hit
                                                where hit > $2 - make_interval(secs => allowed.seconds)))",
-            &[&key, &now, &counts, &seconds, &longest],
+            &[&key, &now, &counts, &seconds, &longest, &super::shard_of_key(key)],
         )
         .await?;
     Ok(taken == 1)
@@ -32,8 +32,8 @@ pub async fn give_back(db: &Connection, key: &[u8], at: Timestamp) -> Result<(),
     db.execute(
         r"update recent_hits
              set hits = hits[:array_position(hits, $2) - 1] || hits[array_position(hits, $2) + 1:]
-           where key = $1 and $2 = any (hits)",
-        &[&key, &at],
+           where key = $1 and shard = $3 and $2 = any (hits)",
+        &[&key, &at, &super::shard_of_key(key)],
     )
     .await
     .map(drop)
@@ -41,14 +41,15 @@ pub async fn give_back(db: &Connection, key: &[u8], at: Timestamp) -> Result<(),
 
 /// Returns the recent hits of a key.
 pub async fn find(db: &Connection, key: &[u8]) -> Result<Vec<Timestamp>, Error> {
-    let row = db.query_opt(r"select hits from recent_hits where key = $1", &[&key]).await?;
+    let sql = r"select hits from recent_hits where key = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&key, &super::shard_of_key(key)]).await?;
     row.map_or(Ok(Vec::new()), |row| Ok(row.try_get("hits")?))
 }
 
 /// Deletes a batch of rows that limit nothing any more.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from recent_hits where key in
+        r"/* housekeeping */ delete from recent_hits where key in
               (select key from recent_hits where forget_at <= $1 order by forget_at limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )

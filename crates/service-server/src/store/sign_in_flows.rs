@@ -57,9 +57,9 @@ pub async fn insert(
         SignInPurpose::Unread(parameters) => (None, Some(Json(parameters))),
     };
     db.execute(
-        r"insert into sign_in_flows (id, browser_id, request, parameters, created_at, expires_at)
-          values ($1, $2, $3, $4, $5, $6)",
-        &[&id.uuid(), &browser.uuid(), &request, &parameters, &lifetime.start, &lifetime.end],
+        r"insert into sign_in_flows (id, shard, browser_id, request, parameters, created_at, expires_at)
+          values ($1, $2, $3, $4, $5, $6, $7)",
+        &[&id.uuid(), &id.shard().number(), &browser.uuid(), &request, &parameters, &lifetime.start, &lifetime.end],
     )
     .await
     .map(drop)
@@ -75,8 +75,8 @@ pub async fn find(
     let row = db
         .query_opt(
             r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished
-                from sign_in_flows where id = $1 and browser_id = $2 and expires_at > $3",
-            &[&id.uuid(), &browser.uuid(), &now],
+                from sign_in_flows where id = $1 and shard = $4 and browser_id = $2 and expires_at > $3",
+            &[&id.uuid(), &browser.uuid(), &now, &id.shard().number()],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -101,8 +101,9 @@ pub async fn find(
 
 /// Stores the authorization request that the flow's parameters amount to.
 pub async fn set_request(db: &Connection, id: FlowId, request: &AuthorizationRequest) -> Result<(), Error> {
-    let sql = r"update sign_in_flows set request = $2, parameters = null where id = $1 and request is null";
-    db.execute(sql, &[&id.uuid(), &Json(request)]).await.map(drop)
+    let sql =
+        r"update sign_in_flows set request = $2, parameters = null where id = $1 and shard = $3 and request is null";
+    db.execute(sql, &[&id.uuid(), &Json(request), &id.shard().number()]).await.map(drop)
 }
 
 /// Records the address that a code was sent to.
@@ -114,8 +115,8 @@ pub async fn mark_sent(
     resend_at: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
-        r"update sign_in_flows set email = $2, otp_id = $3, resend_at = $4 where id = $1",
-        &[&id.uuid(), &email.as_str(), &otp_id.uuid(), &resend_at],
+        r"update sign_in_flows set email = $2, otp_id = $3, resend_at = $4 where id = $1 and shard = $5",
+        &[&id.uuid(), &email.as_str(), &otp_id.uuid(), &resend_at, &id.shard().number()],
     )
     .await
     .map(drop)
@@ -123,14 +124,20 @@ pub async fn mark_sent(
 
 /// Finishes a flow; `false`: it was finished before.
 pub async fn mark_finished(db: &Connection, id: FlowId, now: Timestamp) -> Result<bool, Error> {
-    let sql = r"update sign_in_flows set finished_at = $2 where id = $1 and finished_at is null";
-    Ok(db.execute(sql, &[&id.uuid(), &now]).await? == 1)
+    let sql = r"update sign_in_flows set finished_at = $2 where id = $1 and shard = $3 and finished_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &now, &id.shard().number()]).await? == 1)
+}
+
+/// Gives the flows of a browser to its new session, whose id is in another shard.
+pub async fn update_browser(db: &Connection, from: BrowserSessionId, to: BrowserSessionId) -> Result<(), Error> {
+    let sql = r"update sign_in_flows set browser_id = $3 where browser_id = $1 and shard = $2";
+    db.execute(sql, &[&from.uuid(), &from.shard().number(), &to.uuid()]).await.map(drop)
 }
 
 /// Deletes a batch of expired flows.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from sign_in_flows where id in
+        r"/* housekeeping */ delete from sign_in_flows where id in
               (select id from sign_in_flows where expires_at <= $1 limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )

@@ -3,6 +3,7 @@
 //! A transaction that changes contents also changes this row. So transactions that write to the same space wait for
 //! each other, and their counts are exact.
 
+use service_api::shard::Shard;
 use uuid::Uuid;
 
 use crate::{
@@ -14,10 +15,10 @@ use crate::{
 pub async fn take(db: &Connection, space: SpaceOwner, bytes: i64, most: i64) -> Result<bool, Error> {
     let taken = db
         .execute(
-            r"insert into space_usage as kept (space_id, bytes) values ($1, $2)
-              on conflict (space_id) do update set bytes = kept.bytes + excluded.bytes
+            r"insert into space_usage as kept (space_id, shard, bytes) values ($1, $4, $2)
+              on conflict (space_id, shard) do update set bytes = kept.bytes + excluded.bytes
                where kept.bytes + excluded.bytes <= $3",
-            &[&space.id, &bytes, &most],
+            &[&space.id, &bytes, &most, &space.shard()],
         )
         .await?;
     Ok(taken == 1)
@@ -25,8 +26,8 @@ pub async fn take(db: &Connection, space: SpaceOwner, bytes: i64, most: i64) -> 
 
 /// Subtracts bytes from a space.
 pub async fn give_back(db: &Connection, space: SpaceOwner, bytes: i64) -> Result<(), Error> {
-    let sql = r"update space_usage set bytes = greatest(bytes - $2, 0) where space_id = $1";
-    db.execute(sql, &[&space.id, &bytes]).await.map(drop)
+    let sql = r"update space_usage set bytes = greatest(bytes - $2, 0) where space_id = $1 and shard = $3";
+    db.execute(sql, &[&space.id, &bytes, &space.shard()]).await.map(drop)
 }
 
 /// How often the limits on deleted contents of a space are checked.
@@ -51,9 +52,9 @@ pub async fn delete_content(
             r"update space_usage
                  set bytes = greatest(bytes - $2, 0),
                      deleted_bytes = case when deleted_bytes + $3 >= $4 then 0 else deleted_bytes + $3 end
-               where space_id = $1
+               where space_id = $1 and shard = $5
               returning deleted_bytes = 0 as is_due",
-            &[&space.id, &bytes, &bytes.max(check.least), &check.between],
+            &[&space.id, &bytes, &bytes.max(check.least), &check.between, &space.shard()],
         )
         .await?;
     row.map_or(Ok(false), |row| Ok(row.try_get("is_due")?))
@@ -61,5 +62,6 @@ pub async fn delete_content(
 
 /// Deletes the row of a space that no longer exists. The transaction must have entered the space.
 pub async fn delete(db: &Connection, space_id: Uuid) -> Result<(), Error> {
-    db.execute(r"delete from space_usage where space_id = $1", &[&space_id]).await.map(drop)
+    let sql = r"delete from space_usage where space_id = $1 and shard = $2";
+    db.execute(sql, &[&space_id, &Shard::of_id(space_id).number()]).await.map(drop)
 }

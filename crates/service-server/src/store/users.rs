@@ -1,7 +1,12 @@
 //! Table `users`: accounts.
 
+use std::collections::HashMap;
+
+use futures_util::future::try_join_all;
 use service_api::ids::{Id as _, UserId};
 use service_rules::{Timestamp, email::Address};
+use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
@@ -13,9 +18,8 @@ pub struct StoredUser {
 
 /// Stores a user.
 pub async fn insert(db: &Connection, id: UserId, email: &Address, now: Timestamp) -> Result<(), Error> {
-    db.execute(r"insert into users (id, email, created_at) values ($1, $2, $3)", &[&id.uuid(), &email.as_str(), &now])
-        .await
-        .map(drop)
+    let sql = r"insert into users (id, shard, email, created_at) values ($1, $2, $3, $4)";
+    db.execute(sql, &[&id.uuid(), &id.shard().number(), &email.as_str(), &now]).await.map(drop)
 }
 
 /// Disables or enables a user; `false`: nothing changes.
@@ -23,8 +27,8 @@ pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Time
     let changed = db
         .execute(
             r"update users set disabled_at = $2
-               where id = $1 and (disabled_at is null) <> ($2::timestamptz is null)",
-            &[&id.uuid(), &disabled_at],
+               where id = $1 and shard = $3 and (disabled_at is null) <> ($2::timestamptz is null)",
+            &[&id.uuid(), &disabled_at, &id.shard().number()],
         )
         .await?;
     Ok(changed == 1)
@@ -34,20 +38,37 @@ pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Time
 /// this one ends. `false`: the user is disabled. This lock is taken before any other lock on rows of the user, to
 /// prevent deadlocks.
 pub async fn lock(db: &Connection, id: UserId) -> Result<bool, Error> {
-    let sql = r"select disabled_at is null as enabled from users where id = $1 for update";
-    db.query_opt(sql, &[&id.uuid()]).await?.map_or(Ok(false), |row| Ok(row.try_get("enabled")?))
+    let sql = r"select disabled_at is null as enabled from users where id = $1 and shard = $2 for update";
+    db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.map_or(Ok(false), |row| Ok(row.try_get("enabled")?))
 }
 
 /// Whether the user exists and is enabled. Locks the row: transactions that disable the user wait until this one ends.
 pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
-    let row = db.query_opt(r"select from users where id = $1 and disabled_at is null for share", &[&id.uuid()]).await?;
-    Ok(row.is_some())
+    let sql = r"select from users where id = $1 and shard = $2 and disabled_at is null for share";
+    Ok(db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.is_some())
 }
 
 /// Returns a user by id.
 pub async fn find(db: &Connection, id: UserId) -> Result<Option<StoredUser>, Error> {
-    let row = db
-        .query_opt(r"select email, disabled_at is not null as disabled from users where id = $1", &[&id.uuid()])
-        .await?;
-    row.map(|row| Ok(StoredUser { email: row.try_get("email")?, disabled: row.try_get("disabled")? })).transpose()
+    let sql = r"select email, disabled_at is not null as disabled from users where id = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+/// Returns the email address of a user.
+pub async fn find_address(db: &Connection, id: UserId) -> Result<Option<Address>, Error> {
+    let address = |user: StoredUser| Address::parse(&user.email).map_err(|_| super::impossible("users", "email"));
+    find(db, id).await?.map(address).transpose()
+}
+
+/// Returns several users by their ids, with one statement for each shard.
+pub async fn find_several(db: &Connection, ids: &[UserId]) -> Result<HashMap<UserId, StoredUser>, Error> {
+    let sql = r"select id, email, disabled_at is not null as disabled from users where id = any ($1) and shard = $2";
+    let read = super::by_shard(ids).into_iter().map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await);
+    let rows = try_join_all(read).await?;
+    rows.iter().flatten().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), from_row(row)?))).collect()
+}
+
+fn from_row(row: &Row) -> Result<StoredUser, Error> {
+    Ok(StoredUser { email: row.try_get("email")?, disabled: row.try_get("disabled")? })
 }

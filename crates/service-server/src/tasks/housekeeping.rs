@@ -213,6 +213,7 @@ impl CleanupPass<'_> {
         let before = |seconds: i64| later(now, -seconds);
         self.delete("otps", async |db| store::otps::delete_expired(db, batch).await).await;
         self.delete("devices", async |db| store::devices::delete_expired(db, batch).await).await;
+        self.delete("user_devices", async |db| store::user_devices::delete_expired(db, batch).await).await;
         self.delete("recent_hits", async |db| store::recent_hits::delete_expired(db, batch).await).await;
         self.delete("rates", async |db| store::rates::delete_expired(db, batch).await).await;
         self.delete("outbox", async |db| store::outbox::delete_expired(db, batch).await).await;
@@ -237,6 +238,9 @@ impl CleanupPass<'_> {
         .await;
         self.delete("client_assertions", async |db| store::client_assertions::delete_expired(db, batch).await).await;
         self.delete("invitations", async |db| store::invitations::delete_expired(db, batch).await).await;
+        self.delete("received_invitations", async |db| store::received_invitations::delete_expired(db, batch).await)
+            .await;
+        self.delete("sent_invitations", async |db| store::sent_invitations::delete_expired(db, batch).await).await;
         let repeatable = before(lifetimes::IDEMPOTENCY_KEY);
         self.delete("idempotency_keys", async |db| {
             store::idempotency_keys::delete_expired(db, repeatable, BATCH_ROWS).await

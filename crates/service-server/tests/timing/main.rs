@@ -37,10 +37,10 @@ fn no_answer_tells_by_its_time_who_has_an_account_lo_01_ot_01() -> Result<()> {
 /// So many accounts `known1@acme.test` and so on.
 async fn make_accounts(server: &TestServer, number: u32) -> Result<()> {
     let made = format!(
-        "with made as (insert into users (id, email, created_at) \
-             select gen_random_uuid(), 'known' || n || '@acme.test', now() from generate_series(1, {number}) n \
-             returning id, email) \
-         insert into emails (address, user_id, verified_at) select email, id, now() from made"
+        "with made as (insert into users (id, shard, email, created_at) \
+             select id, shard_of(id), 'known' || n || '@acme.test', now() \
+               from (select n, gen_random_uuid() as id from generate_series(1, {number}) n) as drawn returning id, email) \
+         insert into emails (address, shard, user_id, verified_at) select email, 0, id, now() from made"
     );
     server.sql(&made).await.map(drop)
 }

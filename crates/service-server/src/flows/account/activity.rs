@@ -46,7 +46,7 @@ pub(super) async fn page_of(
     let query = events::EventQuery { event: None, about: None, since: None, until: None, page };
     let page = events::list(app, user_id, Space::Personal, &query).await?;
     let db = app.database.connect().await?;
-    let workspaces = store::memberships::list_workspaces(&db, user_id).await?;
+    let workspaces = store::members::list_workspaces(&db, user_id).await?;
     let workspaces = workspaces.into_iter().map(|workspace| (workspace.id, workspace.name)).collect();
     let mut names = Names { db: &db, user_id, workspaces, looked_up: BTreeMap::new() };
     let mut data = Vec::with_capacity(page.data.len());

@@ -27,7 +27,7 @@ pub async fn list(app: &App, browser: &Browser, cursor: Option<&str>) -> Result<
     let user_id = signed_in(browser)?.user_id;
     let consents = consents::list(app, user_id, APPS_PER_PAGE, cursor).await?;
     let db = app.database.connect().await?;
-    let workspaces = store::memberships::list_workspaces(&db, user_id).await?;
+    let workspaces = store::members::list_workspaces(&db, user_id).await?;
     let workspaces = workspaces.iter().map(|workspace| (workspace.id, workspace.with_owner())).collect();
     Ok(Apps { consents, workspaces })
 }

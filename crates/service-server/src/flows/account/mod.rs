@@ -20,6 +20,7 @@ use crate::{
         oauth::consents::{self, ConsentsError},
         sign_in::browser_session::{self, Browser},
         tokens::cli_tokens::CliTokenError,
+        workspaces::received_invitations,
     },
     pagination::{InvalidCursor, PageRequest},
     store::{self, browser_sessions::SignedInUser},
@@ -119,13 +120,14 @@ pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, A
     let now = app.clock.now();
     let epoch = app.revocations.epoch()?;
     let db = app.database.connect().await?;
+    let invitations = received_invitations::pending(app, &db, user_id, None, INVITATIONS_IN_OVERVIEW).await?;
     Ok(AccountOverview {
         browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
         sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,
         apps: store::consents::count_by_user(&db, user_id, consents::unused_since(now)).await?,
         tokens: store::cli_tokens::count_live(&db, user_id, epoch, now).await?,
         workspaces: store::workspaces::count_by_user(&db, user_id).await?,
-        invitations: store::received_invitations::list(&db, user_id, now, None, INVITATIONS_IN_OVERVIEW).await?,
+        invitations,
         events,
     })
 }

@@ -90,7 +90,7 @@ pub async fn list(
     for found in store::lineage::list_made(&db, listing.person.user_id, &makers, listing.now).await? {
         sessions.made.entry(found.made_by.clone()).or_default().push(found);
     }
-    let workspaces = store::memberships::list_workspaces(&db, listing.person.user_id).await?;
+    let workspaces = store::members::list_workspaces(&db, listing.person.user_id).await?;
     sessions.workspaces = workspaces.iter().map(|workspace| (workspace.id, workspace.with_owner())).collect();
     Ok(sessions)
 }

@@ -37,7 +37,7 @@ pub async fn list(app: &App, browser: &Browser, cursor: Option<&str>) -> Result<
     let user_id = signed_in(browser)?.user_id;
     let tokens = cli_tokens::list(app, user_id, StatusFilter::All, TOKENS_PER_PAGE, cursor).await?;
     let db = app.database.connect().await?;
-    let workspaces = store::memberships::list_workspaces(&db, user_id).await?;
+    let workspaces = store::members::list_workspaces(&db, user_id).await?;
     let workspaces = workspaces.iter().map(|workspace| (workspace.id, workspace.with_owner())).collect();
     let suspected = match cursor {
         None => store::cli_tokens::list_suspected(&db, user_id, app.clock.now()).await?,

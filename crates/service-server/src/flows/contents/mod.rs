@@ -13,6 +13,7 @@ use service_api::{
     contents::{Content, Kind},
     ids,
     page::Page,
+    shard::Shard,
     workspaces::{ContentScope, PERSONAL, Role},
 };
 use service_rules::{
@@ -211,7 +212,7 @@ pub async fn create(
     if space.in_workspace {
         check_shared_name(&fields)?;
     }
-    let id = random::uuid(now)?;
+    let id = random::uuid_in(Shard::of_id(space.id), now)?;
     let db = app.content_database.begin().await?;
     lock_role(&db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &[space]).await?;

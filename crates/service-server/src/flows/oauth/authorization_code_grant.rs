@@ -10,7 +10,7 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{GrantId, UserId},
+    ids::{GrantId, Id as _, UserId},
     oauth::{TokenRequest, TokenResponse},
     token::{AuthorizationCode, Token},
 };
@@ -28,10 +28,7 @@ use service_rules::{
 
 use crate::{
     app::App,
-    crypto::{
-        digest::{Digest, sha256},
-        random,
-    },
+    crypto::{digest::sha256, random},
     database::Connection,
     flows::{
         RequestMeta,
@@ -46,7 +43,11 @@ use crate::{
         },
     },
     mail::Email,
-    store::{self, authorization_codes::StoredAuthorizationCode, consents::ConsentKey},
+    store::{
+        self,
+        authorization_codes::{CodeKey, StoredAuthorizationCode},
+        consents::ConsentKey,
+    },
 };
 
 /// The one error for a code that is not accepted, whatever is wrong with it.
@@ -77,7 +78,7 @@ pub async fn exchange_code(
         redirect_uri: request.redirect_uri.as_deref(),
         challenge: challenge.as_deref(),
     };
-    let redeeming = Redeeming { app, meta, client, request, digest: sha256(code.expose()), now };
+    let redeeming = Redeeming { app, meta, client, request, code: CodeKey::of(&code), now };
     redeeming.run(&presented).await
 }
 
@@ -92,21 +93,21 @@ struct Redeeming<'a> {
     meta: &'a RequestMeta,
     client: &'a Client,
     request: &'a TokenRequest,
-    digest: Digest,
+    code: CodeKey,
     now: Timestamp,
 }
 
 impl Redeeming<'_> {
     async fn run(&self, presented: &PresentedCode<'_>) -> Result<TokenResponse, TokenError> {
         let db = self.app.database.begin().await?;
-        let Some(stored) = store::authorization_codes::lock(&db, &self.digest).await? else {
+        let Some(stored) = store::authorization_codes::lock(&db, &self.code).await? else {
             return Err(NOT_ACCEPTED);
         };
         match codes::judge(&stored.code, presented, self.now) {
             CodeVerdict::Redeem => self.redeem(db, &stored).await,
             CodeVerdict::Refuse => Err(NOT_ACCEPTED),
             CodeVerdict::CountWrongVerifier => {
-                store::authorization_codes::count_wrong_verifier(&db, &self.digest).await?;
+                store::authorization_codes::count_wrong_verifier(&db, &self.code).await?;
                 db.commit().await?;
                 Err(NOT_ACCEPTED)
             }
@@ -144,8 +145,8 @@ impl Redeeming<'_> {
         if !enabled || !member || !prior.is_some_and(|prior| consent::covers(self.client, prior, worth.scopes)) {
             return Err(NOT_ACCEPTED);
         }
-        let id: GrantId = random::id(self.now)?;
-        if !store::authorization_codes::mark_used(&db, &self.digest, id, self.now).await? {
+        let id: GrantId = random::id_in(user_id.shard(), self.now)?;
+        if !store::authorization_codes::mark_used(&db, &self.code, id, self.now).await? {
             return Err(NOT_ACCEPTED);
         }
         store::consents::mark_used(&db, about, self.now).await?;

@@ -6,7 +6,7 @@
 //! 3. Store the request in a flow that only this browser can continue: the user signs in and consents, and a code is sent
 //!    back. A user who is signed in and has consented before is not prompted again.
 
-use service_api::ids::FlowId;
+use service_api::ids::{FlowId, Id as _};
 use service_rules::{
     Timestamp,
     authorization::{
@@ -166,7 +166,7 @@ pub async fn open_flow(
     wish: SignInPurpose,
 ) -> Result<SignInFlow, RateLimitError> {
     let now = app.clock.now();
-    let (id, expires_at) = (random::id(now)?, later(now, lifetimes::SIGN_IN_FLOW));
+    let (id, expires_at) = (random::id_in(browser.id.shard(), now)?, later(now, lifetimes::SIGN_IN_FLOW));
     let db = app.database.connect().await?;
     let policies = BeginPolicies { device: "flows-device", network: "flows-network" };
     if let Some(limited) = devices::count_begin(app, meta, &db, policies, now).await? {

@@ -1,7 +1,13 @@
 //! Prompts the user to approve or deny the access of a client, and sends the client its response.
 
 use serde_json::json;
-use service_api::{audit_events::EventName, errors::Reason, ids::WorkspaceId, scope::Scopes, workspaces::PERSONAL};
+use service_api::{
+    audit_events::EventName,
+    errors::Reason,
+    ids::{Id as _, WorkspaceId},
+    scope::Scopes,
+    workspaces::PERSONAL,
+};
 use service_rules::{
     Timestamp,
     authorization::{self, AuthorizationRequest, AuthorizationRequestError, AuthorizationResponse},
@@ -14,12 +20,12 @@ use service_rules::{
 
 use crate::{
     app::App,
-    crypto::{digest::sha256, random},
+    crypto::random,
     database::{self, Connection},
     flows::{RequestMeta, oauth::consents, revocation::RevocationTransaction, sign_in::browser_session::Browser},
     store::{
         self,
-        authorization_codes::CodeAccess,
+        authorization_codes::{CodeAccess, CodeKey},
         browser_sessions::SignedInUser,
         consents::{Consent, ConsentKey},
         sign_in_flows::SignInFlow,
@@ -176,7 +182,7 @@ pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<C
     let usual = held.as_ref().and_then(|held| held.workspace_id);
     let mut spaces =
         vec![SpaceChoice { value: PERSONAL.into(), name: String::new(), owner: None, usual: usual.is_none() }];
-    for workspace in store::memberships::list_workspaces(&db, pending.person.user_id).await? {
+    for workspace in store::members::list_workspaces(&db, pending.person.user_id).await? {
         spaces.push(SpaceChoice {
             value: workspace.id.to_string(),
             name: workspace.name,
@@ -274,7 +280,9 @@ async fn store_consent(
         }
     }
     let consent = Consent { scopes, workspace_id };
-    store::consents::replace(transaction.db(), random::id(now)?, about, &consent, now).await?;
+    store::consents::replace(transaction.db(), random::id_in(about.user_id.shard(), now)?, about, &consent, now)
+        .await?;
+    store::clients::mark_agreed(transaction.db(), about.client_id, now).await?;
     Ok(scopes)
 }
 
@@ -345,7 +353,7 @@ async fn issue_code(
     if !store::sign_in_flows::mark_finished(db, flow.id, now).await? {
         return Ok(CodeOutcome::Finished);
     }
-    let secret = random::authorization_code()?;
+    let secret = random::authorization_code(pending.person.user_id.shard())?;
     let code = Code {
         client_id: pending.request.client_id.clone(),
         redirect_uri: pending.request.redirect_uri.clone(),
@@ -357,7 +365,7 @@ async fn issue_code(
     let (user_id, browser_id) = (pending.person.user_id, pending.browser.id);
     let GrantedAccess { scopes, workspace_id } = access;
     let worth = CodeAccess { user_id, browser_id, scopes, audience: pending.request.audience.clone(), workspace_id };
-    store::authorization_codes::insert(db, &sha256(secret.expose()), &code, &worth).await?;
+    store::authorization_codes::insert(db, &CodeKey::of(&secret), &code, &worth).await?;
     let (uri, state) = (&pending.request.redirect_uri, pending.request.state.as_deref());
     let response = AuthorizationResponse::Code(secret.expose());
     Ok(CodeOutcome::Issued(authorization::response_url(uri, state, &app.config.base_url, &response)))

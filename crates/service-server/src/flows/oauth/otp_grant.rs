@@ -6,7 +6,7 @@
 
 use service_api::{
     audit_events::EventName,
-    ids::{OtpId, UserId, WorkspaceId},
+    ids::{Id as _, OtpId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, TokenRequest, TokenResponse},
     scope::Scopes,
 };
@@ -102,7 +102,7 @@ impl SignIn for IssueTokens<'_> {
 
     async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<TokenResponse> {
         let opening = issue::Opening {
-            id: random::id(self.now)?,
+            id: random::id_in(user_id.shard(), self.now)?,
             user_id,
             client_id: &self.client.id,
             scopes: self.scopes,

@@ -105,9 +105,10 @@ impl LineageRevocation<'_> {
         let keys = |kinds: &[Made]| -> Vec<Uuid> {
             made.iter().filter(|made| kinds.contains(&made.kind)).map(|made| made.key).collect()
         };
-        transaction.revoke_cli_tokens(&keys(&[Made::CliToken]), reason).await?;
-        transaction.revoke_grants(&keys(&[Made::McpPair, Made::AppSession]), reason).await?;
-        store::invitations::delete_several(transaction.db(), self.user_id, &keys(&[Made::Invitation])).await?;
+        transaction.revoke_cli_tokens(self.user_id, &keys(&[Made::CliToken]), reason).await?;
+        transaction.revoke_grants(self.user_id, &keys(&[Made::McpPair, Made::AppSession]), reason).await?;
+        let invitations: Vec<_> = keys(&[Made::Invitation]).into_iter().map(Into::into).collect();
+        store::invitations::delete_several(transaction.db(), self.user_id, &invitations).await?;
         let events = made.iter().map(|made| self.revoked_event(made, transaction.now()));
         let events = events.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(store::audit_events::insert_several(transaction.db(), &events).await?)

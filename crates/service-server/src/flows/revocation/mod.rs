@@ -24,7 +24,7 @@ use crate::{
     app::App,
     crypto::random,
     database::{self, Connection},
-    flows::node_event,
+    flows::{node_event, sign_in::email_key::email_key},
     store::{self, audit_events::NewAuditEvent, grants::GrantSelection},
 };
 
@@ -102,15 +102,15 @@ impl<'a> RevocationTransaction<'a> {
         Ok(revoked)
     }
 
-    /// Revokes several grants with all their tokens. Those that were revoked before keep their reason.
-    pub async fn revoke_grants(&mut self, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
-        let revoked = store::grants::mark_several_revoked(&self.db, ids, reason, self.now).await?;
+    /// Revokes several grants of a user with all their tokens. Those that were revoked before keep their reason.
+    pub async fn revoke_grants(&mut self, user_id: UserId, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
+        let revoked = store::grants::mark_several_revoked(&self.db, user_id, ids, reason, self.now).await?;
         self.revoke_several(revoked.into_iter().map(Subject::Grant), reason).await
     }
 
-    /// Revokes several CLI tokens. Those that were revoked before keep their reason.
-    pub async fn revoke_cli_tokens(&mut self, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
-        let revoked = store::cli_tokens::mark_several_revoked(&self.db, ids, reason, self.now).await?;
+    /// Revokes several CLI tokens of a user. Those that were revoked before keep their reason.
+    pub async fn revoke_cli_tokens(&mut self, user_id: UserId, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
+        let revoked = store::cli_tokens::mark_several_revoked(&self.db, user_id, ids, reason, self.now).await?;
         self.revoke_several(revoked.into_iter().map(Subject::CliToken), reason).await
     }
 
@@ -200,7 +200,7 @@ pub enum RevocationError {
 pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let user_id = find_user(transaction.db(), address).await?;
+    let user_id = find_user(app, transaction.db(), address).await?;
     if !store::users::mark_disabled(transaction.db(), user_id, Some(now)).await? {
         return Err(RevocationError::NothingToRevoke);
     }
@@ -221,7 +221,7 @@ pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, Revoca
 pub async fn enable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
-    let user_id = find_user(&db, address).await?;
+    let user_id = find_user(app, &db, address).await?;
     if !store::users::mark_disabled(&db, user_id, None).await? {
         return Err(RevocationError::NothingToRevoke);
     }
@@ -234,7 +234,7 @@ pub async fn enable_user(app: &App, address: &Address) -> Result<UserId, Revocat
 pub async fn sign_out_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let user_id = find_user(transaction.db(), address).await?;
+    let user_id = find_user(app, transaction.db(), address).await?;
     // A concurrent sign-in commits before this lock is taken, or starts after this transaction.
     store::users::lock(transaction.db(), user_id).await?;
     let reason = Reason::RevokedByAdmin;
@@ -297,7 +297,8 @@ pub async fn notify_nodes(app: &App) -> anyhow::Result<()> {
     Ok(store::revocations::notify(&db).await?)
 }
 
-async fn find_user(db: &Connection, address: &Address) -> Result<UserId, RevocationError> {
-    let account = store::emails::find_user(db, address).await?;
+/// Returns the user with an email address.
+pub async fn find_user(app: &App, db: &Connection, address: &Address) -> Result<UserId, RevocationError> {
+    let account = store::emails::find_user(db, email_key(app, db, address).await?).await?;
     Ok(account.ok_or(RevocationError::NothingToRevoke)?.user_id)
 }

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use service_api::{
-    ids::{BrowserSessionId, UserId},
+    ids::{BrowserSessionId, Id as _, UserId},
     token::{BrowserSession, DeviceSecret, PresentedToken, Token},
 };
 use service_rules::{Timestamp, email::Address, lifetimes, signing::later};
@@ -23,7 +23,7 @@ use crate::{
     },
     store::{
         self,
-        browser_sessions::{BrowserSessionRenewal, NewBrowserSession, SignedInUser},
+        browser_sessions::{BrowserSessionRenewal, CookieKey, NewBrowserSession, SignedInUser},
     },
 };
 
@@ -45,9 +45,9 @@ pub struct Browser {
 pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Browser>> {
     let Some(cookie) = cookie.and_then(Token::<BrowserSession>::parse) else { return Ok(None) };
     let now = app.clock.now();
-    let digest = sha256(cookie.expose());
+    let key = CookieKey::of(&cookie);
     let db = app.database.connect().await?;
-    let Some(stored) = store::browser_sessions::find(&db, &digest, idle_since(now), now).await? else {
+    let Some(stored) = store::browser_sessions::find(&db, &key, idle_since(now), now).await? else {
         return Ok(None);
     };
     if stored.last_seen_at <= later(now, -LAST_SEEN_INTERVAL_SECONDS) {
@@ -57,7 +57,7 @@ pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Brow
         Some(person) if !app.revocations.revoked_all_since(person.signed_in_at)? => Some(person),
         Some(_) | None => None,
     };
-    Ok(Some(Browser { id: stored.id, person, digest, new_cookie: None, new_device: None }))
+    Ok(Some(Browser { id: stored.id, person, digest: key.digest, new_cookie: None, new_device: None }))
 }
 
 /// Opens a session for a browser without one.
@@ -68,7 +68,8 @@ pub async fn open(app: &App, meta: &RequestMeta) -> Result<Browser, RateLimitErr
     if let Some(limited) = devices::count_begin(app, meta, &db, policies, now).await? {
         return Err(limited.into());
     }
-    let (id, cookie) = (random::id(now)?, random::session()?);
+    let id: BrowserSessionId = random::id(now)?;
+    let cookie = random::session(id.shard())?;
     let digest = sha256(cookie.expose());
     // No user is signed in yet, so the session can be short.
     let expires_at = later(now, lifetimes::SIGN_IN_FLOW);
@@ -80,7 +81,12 @@ impl Browser {
     /// Replaces the cookie, because the signed-in user changes or consents. The old cookie is invalid from then on.
     pub async fn renew(&mut self, app: &App, db: &Connection, user_id: Option<UserId>) -> anyhow::Result<()> {
         let now = app.clock.now();
-        let cookie = random::session()?;
+        // The session of a signed-in user is in the shard of the user.
+        let id = match user_id {
+            Some(user_id) if user_id.shard() != self.id.shard() => random::id_in(user_id.shard(), now)?,
+            Some(_) | None => self.id,
+        };
+        let cookie = random::session(id.shard())?;
         let digest = sha256(cookie.expose());
         let kept =
             self.person.as_ref().filter(|person| Some(person.user_id) == user_id).map(|person| person.signed_in_at);
@@ -88,12 +94,12 @@ impl Browser {
         // Only a sign-in extends the session: a stolen cookie expires when it would have.
         let expires_at = kept.is_none().then(|| later(now, life));
         let person = user_id.map(|id| (id, kept.unwrap_or(now)));
-        let renewed = BrowserSessionRenewal { old: &self.digest, new: &digest, person, now, expires_at };
+        let renewed = BrowserSessionRenewal { id, old: &self.digest, new: &digest, person, now, expires_at };
         if !store::browser_sessions::renew(db, self.id, &renewed).await? {
             // Another request of this browser replaced the cookie first; that cookie counts.
             return Err(Error::Unavailable("the browser's cookie was changed meanwhile".into()).into());
         }
-        self.digest = digest;
+        (self.id, self.digest) = (id, digest);
         self.new_cookie = Some(cookie);
         Ok(())
     }

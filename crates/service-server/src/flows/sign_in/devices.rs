@@ -111,7 +111,7 @@ pub(crate) async fn revoke(db: &Connection, secret: &DeviceSecret) -> Result<Vec
 }
 
 /// Revokes the devices of a user, except the one that sends the request.
-pub(crate) async fn revoke_others(db: &Connection, user_id: UserId, meta: &RequestMeta) -> Result<u64, Error> {
+pub(crate) async fn revoke_others(db: &Connection, user_id: UserId, meta: &RequestMeta) -> Result<(), Error> {
     let own = meta.device.as_ref().map(|presented| digest_of(Some(presented)));
     store::devices::delete_by_user(db, user_id, own.as_ref()).await
 }

@@ -3,6 +3,7 @@
 pub mod browser;
 pub mod browser_session;
 pub(crate) mod devices;
+pub mod email_key;
 pub mod login_options;
 pub mod request_otp;
 pub mod step_up;

@@ -37,7 +37,7 @@ use crate::{
     flows::{
         RequestMeta, check_clock,
         rate_limit::{Limit, Measured, NetworkLimit},
-        sign_in::devices,
+        sign_in::{devices, email_key::email_key},
     },
     mail::Email,
     store::{self, otps::NewOtp},
@@ -129,7 +129,7 @@ pub async fn send_otp(
     if let Some(limited) = context.count_send(app, &db, now).await? {
         return Err(limited.into());
     }
-    let otp_id = random::id(now)?;
+    let otp_id = random::id_in(email_key(app, &db, address).await?.shard, now)?;
     let new = NewCode { otp_id, context: &context, client_id };
     let ((), limited) = tokio::try_join!(write_code(app, meta, &db, &new, now), async {
         Ok(count_in_all_sends(app, &db, otp_id, now).await?)
@@ -232,7 +232,7 @@ async fn write_code(
     let sealed = mail.seal(&app.root_keys, mail_id)?;
     let event = meta.event(EventName::OtpRequested, now, json!({ "otpId": otp_id }))?;
     tokio::try_join!(
-        store::otps::delete_others(db, &otp),
+        store::otps::delete_others(db, otp_id, &otp),
         store::otps::replace(db, otp_id, &otp),
         store::outbox::insert(db, mail_id, &sealed, now, expires_at),
         store::audit_events::insert(db, &event),

@@ -17,7 +17,7 @@
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
-    ids::{OtpId, UserId},
+    ids::{Id as _, OtpId, UserId},
     token::{DeviceSecret, PresentedToken},
 };
 use service_rules::{
@@ -40,7 +40,7 @@ use crate::{
             request_otp::{CodeFor, budget_key},
         },
     },
-    store::{self, otps::CountedTry},
+    store::{self, emails::EmailKey, otps::CountedTry},
 };
 
 /// The limit on wrong codes of all callers together.
@@ -149,7 +149,9 @@ impl Attempt<'_> {
     async fn try_code<S: SignIn>(&self, counted: &CountedTry, sign_in: &mut S) -> anyhow::Result<Outcome<S::Output>> {
         let address = &counted.address;
         let db = self.app.database.begin().await?;
-        let account = store::emails::find_user(&db, address).await?;
+        // A code is in the shard of its address, and so is its id.
+        let email = EmailKey { address, shard: self.otp_id.shard() };
+        let account = store::emails::find_user(&db, email).await?;
         let user_disabled = account.as_ref().is_some_and(|account| account.disabled);
         let user_id = account.map(|account| account.user_id);
         let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
@@ -211,7 +213,8 @@ impl Attempt<'_> {
 
     async fn create_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {
         let new: UserId = random::id(self.now)?;
-        let owner = store::emails::claim(db, address, new, self.now).await?;
+        let email = EmailKey { address, shard: self.otp_id.shard() };
+        let owner = store::emails::claim(db, email, new, self.now).await?;
         if owner == new {
             store::users::insert(db, new, address, self.now).await?;
             let mut event = self.meta.event(EventName::UserCreated, self.now, json!({ "email": address.as_str() }))?;

@@ -139,7 +139,7 @@ impl Actor<'_> {
         if let Some(limited) = self.count(app, db, now).await? {
             return Err(limited.into());
         }
-        let id: CliTokenId = random::id(now)?;
+        let id: CliTokenId = random::id_in(user_id.shard(), now)?;
         let secret = random::cli_token(id)?;
         let new = NewCliToken {
             id,

@@ -13,7 +13,6 @@ use service_rules::{Timestamp, cli_tokens, lifetimes, limits::Rate, signing::lat
 
 use crate::{
     app::App,
-    crypto::digest::sha256,
     flows::{
         RequestMeta, authenticate,
         oauth::revoke,
@@ -21,7 +20,7 @@ use crate::{
         sign_in::{browser_session, devices},
     },
     mail::{self, Email},
-    store,
+    store::{self, browser_sessions::CookieKey},
 };
 
 /// The rate of emails about one credential, so that a caller who sends it again and again does not fill a mailbox.
@@ -64,9 +63,8 @@ async fn find(app: &App, token: &PresentedToken, now: Timestamp) -> anyhow::Resu
     }
     if let Some(session) = Token::<BrowserSession>::parse(token.expose()) {
         let db = app.database.connect().await?;
-        let found =
-            store::browser_sessions::find(&db, &sha256(session.expose()), browser_session::idle_since(now), now)
-                .await?;
+        let key = CookieKey::of(&session);
+        let found = store::browser_sessions::find(&db, &key, browser_session::idle_since(now), now).await?;
         let live = found.and_then(|found| Some((found.id, found.person?)));
         return Ok(live.map(|(id, person)| ExposedCredential {
             user_id: person.user_id,

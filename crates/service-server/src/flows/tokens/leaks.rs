@@ -26,7 +26,7 @@ use crate::{
         sign_in::{browser_session, devices},
     },
     mail::{self, Email, MadeThings},
-    store::{self, audit_events::NewAuditEvent},
+    store::{self, audit_events::NewAuditEvent, browser_sessions::CookieKey},
 };
 
 /// Why a report of leaked tokens is not accepted.
@@ -135,10 +135,10 @@ impl Reporting<'_> {
 
     /// Signs out the browser of a cookie, and revokes what it created recently.
     async fn revoke_browser_session(&self, cookie: &Token<BrowserSession>) -> anyhow::Result<()> {
-        let digest = sha256(cookie.expose());
+        let key = CookieKey::of(cookie);
         let since = browser_session::idle_since(self.now);
         let db = self.app.database.connect().await?;
-        let found = store::browser_sessions::find(&db, &digest, since, self.now).await?;
+        let found = store::browser_sessions::find(&db, &key, since, self.now).await?;
         let Some(found) = found else { return Ok(()) };
         drop(db);
         let mut transaction = RevocationTransaction::begin(self.app, self.now).await?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use service_api::{
     audit_events::EventName,
+    ids::Id as _,
     mcp_tokens::{CreateMcpTokens, McpTokens},
     oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB, TokenRequest},
     scope::{self, TwoSpellings},
@@ -96,7 +97,7 @@ pub async fn create(
         return Err(limited.into());
     }
     let opening = issue::Opening {
-        id: random::id(now)?,
+        id: random::id_in(user_id.shard(), now)?,
         user_id,
         client_id: SERVICE_MCP,
         scopes: asked,

@@ -21,7 +21,7 @@ use crate::{
     flows::{
         Actor,
         rate_limit::Limit,
-        sign_in::step_up,
+        sign_in::{email_key::email_key, step_up},
         workspaces::{WorkspaceError, access},
     },
     mail::Email,
@@ -71,15 +71,15 @@ pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> 
         }
     }
     let invited_by = actor.user_id;
-    if store::invitations::count_waiting(&db, invited_by, now).await? >= MAX_PENDING_INVITATIONS_PER_USER {
+    if store::sent_invitations::count(&db, invited_by, now).await? >= MAX_PENDING_INVITATIONS_PER_USER {
         let quota = u32::try_from(MAX_PENDING_INVITATIONS_PER_USER).unwrap_or(u32::MAX);
         let limited =
             Limited { policy: "invitations-waiting", quota, window_seconds: HOUR_SECONDS, retry_after: HOUR_SECONDS };
         return Err(limited.into());
     }
-    let id: InvitationId = random::id(now)?;
-    let new =
-        NewInvitation { id, workspace_id, address: &address, role, invited_by, made_by: &session, now, expires_at };
+    let id: InvitationId = random::id_in(workspace_id.shard(), now)?;
+    let email = email_key(app, &db, &address).await?;
+    let new = NewInvitation { id, workspace_id, email, role, invited_by, made_by: &session, now, expires_at };
     store::invitations::replace(&db, &new).await?;
     let details = json!({ "invitation": id, "role": role, "madeBy": session });
     actor.event(EventName::MemberInvited, now, details)?.in_workspace(workspace_id).insert(&db).await?;
@@ -94,7 +94,7 @@ pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> 
     };
     // If the invited user blocks the workspace, or was invited too often lately, the same row is written but never sent. So the
     // response and the work do not tell the actor which it was.
-    let blocked = store::blocked_workspaces::blocks_address(&db, &address, workspace_id).await?;
+    let blocked = store::blocked_workspaces::blocks_address(&db, email, workspace_id).await?;
     // Blocked invitations do not count against the mails of other workspaces.
     let whose = if blocked { format!("{} {workspace_id}", address.as_str()) } else { address.as_str().to_owned() };
     let mails = Limit { policy: "invitation-mails-address", whom: whose.as_bytes() };

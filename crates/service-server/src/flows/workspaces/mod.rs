@@ -112,7 +112,7 @@ pub async fn create(app: &App, actor: &Actor<'_>, name: &str) -> Result<Workspac
     if store::workspaces::count_by_user(&db, user_id).await? >= MAX_WORKSPACES_PER_USER {
         return Err(WorkspaceError::TooManyWorkspaces);
     }
-    let id: WorkspaceId = random::id(now)?;
+    let id: WorkspaceId = random::id_in(user_id.shard(), now)?;
     store::workspaces::insert(&db, id, &name, now).await?;
     store::memberships::insert(&db, user_id, id, Role::Owner, now).await?;
     actor.event(EventName::WorkspaceCreated, now, json!({}))?.in_workspace(id).insert(&db).await?;
@@ -183,7 +183,7 @@ pub async fn list_members(
     let after = list.behind(page.cursor)?;
     let db = app.database.connect().await?;
     let id = access::enter(&db, actor, id, Right::Read).await?;
-    let data = store::memberships::list_members(&db, id, after, list.rows()).await?;
+    let data = store::members::list(&db, id, after, list.rows()).await?;
     Ok(list.page(data, |member| member.user_id.uuid()))
 }
 
@@ -214,7 +214,7 @@ pub async fn change_role(
         let details = json!({ "member": user_id, "role": new });
         actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(&db).await?;
     }
-    let changed = store::memberships::find_member(&db, id, user_id).await?;
+    let changed = store::members::find(&db, id, user_id).await?;
     let changed = changed.ok_or(WorkspaceError::MemberNotFound)?;
     db.commit().await?;
     Ok(changed)
@@ -222,7 +222,7 @@ pub async fn change_role(
 
 /// Checks that an enabled owner is left when a member with this role leaves.
 async fn check_owner_left(db: &Connection, id: WorkspaceId, leaving: UserId, role: Role) -> Result<(), WorkspaceError> {
-    if role == Role::Owner && store::memberships::count_other_owners(db, id, leaving).await? == 0 {
+    if role == Role::Owner && !store::members::has_other_owner(db, id, leaving).await? {
         return Err(WorkspaceError::LastOwner);
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::{
         workspaces::{self, WorkspaceError, invitations, received_invitations},
     },
     pagination::PageRequest,
-    store::{self, memberships::ListedWorkspace},
+    store::{self, members::ListedWorkspace},
 };
 
 /// The workspaces of a user, the invitations to others, and those that they have blocked.
@@ -37,7 +37,7 @@ pub async fn overview(app: &App, actor: &Actor<'_>) -> Result<WorkspaceOverview,
     let invitations = received_invitations::list(app, actor, all).await?.data;
     let blocked = received_invitations::list_blocked(app, actor, all).await?.data;
     let db = app.database.connect().await?;
-    let workspaces = store::memberships::list_workspaces(&db, actor.user_id).await?;
+    let workspaces = store::members::list_workspaces(&db, actor.user_id).await?;
     Ok(WorkspaceOverview { invitations, workspaces, blocked })
 }
 
@@ -54,6 +54,6 @@ pub async fn detail(
         Role::Member | Role::Viewer => Vec::new(),
     };
     let db = app.database.connect().await?;
-    let owner = store::memberships::find_owner(&db, workspace.id).await?.unwrap_or_default();
+    let owner = store::members::find_owner(&db, workspace.id).await?.unwrap_or_default();
     Ok(WorkspaceDetail { workspace, owner, members, invitations })
 }

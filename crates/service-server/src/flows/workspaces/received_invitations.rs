@@ -13,19 +13,23 @@
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
-    ids::{Id as _, InvitationId, WorkspaceId},
+    ids::{Id as _, InvitationId, UserId, WorkspaceId},
     page::Page,
     workspaces::{BlockedWorkspace, ReceivedInvitation, Workspace},
 };
 
+use uuid::Uuid;
+
 use crate::{
     app::App,
+    database::{self, Connection},
     flows::{
         Actor,
+        sign_in::email_key::email_key,
         workspaces::{MAX_WORKSPACES_PER_USER, WorkspaceError, access},
     },
     pagination::{List, PageRequest},
-    store::{self, deletions::ContentKey},
+    store::{self, deletions::ContentKey, received_invitations::InvitedUser},
 };
 
 const MAX_BLOCKED_WORKSPACES_PER_USER: i64 = 1_000;
@@ -40,8 +44,21 @@ pub async fn list(
     let list = List { root_keys: &app.root_keys, of: &[b"received invitations", owner.as_bytes()], limit: page.limit };
     let after = list.behind(page.cursor)?;
     let db = app.database.connect().await?;
-    let data = store::received_invitations::list(&db, user_id, app.clock.now(), after, list.rows()).await?;
+    let data = pending(app, &db, user_id, after, list.rows()).await?;
     Ok(list.page(data, |invitation| invitation.id.uuid()))
+}
+
+/// Returns up to `limit` pending invitations of a user after `after`.
+pub(crate) async fn pending(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<ReceivedInvitation>, database::Error> {
+    let Some(address) = store::users::find_address(db, user_id).await? else { return Ok(Vec::new()) };
+    let invited = InvitedUser { user_id, email: email_key(app, db, &address).await? };
+    store::received_invitations::list(db, invited, app.clock.now(), after, limit).await
 }
 
 /// Accepts an invitation: the user joins its workspace. Accepting it again succeeds while the user is a member.
@@ -53,7 +70,10 @@ pub async fn accept(app: &App, actor: &Actor<'_>, id: &str) -> Result<Workspace,
     if !store::users::lock(&db, user_id).await? {
         return Err(WorkspaceError::NotInvited);
     }
-    let found = store::received_invitations::find(&db, user_id, id, now).await?.ok_or(WorkspaceError::NotInvited)?;
+    let address = store::users::find_address(&db, user_id).await?.ok_or(WorkspaceError::NotInvited)?;
+    let invited = InvitedUser { user_id, email: email_key(app, &db, &address).await? };
+    let found = store::received_invitations::find(&db, invited.email, id, now).await?;
+    let found = found.ok_or(WorkspaceError::NotInvited)?;
     let workspace_id = found.workspace_id;
     store::workspaces::lock(&db, workspace_id).await?;
     let role = store::memberships::find_role(&db, user_id, workspace_id).await?;
@@ -69,7 +89,7 @@ pub async fn accept(app: &App, actor: &Actor<'_>, id: &str) -> Result<Workspace,
         return Err(WorkspaceError::TooManyWorkspaces);
     }
     let role =
-        store::received_invitations::mark_accepted(&db, user_id, id, now).await?.ok_or(WorkspaceError::NotInvited)?;
+        store::received_invitations::mark_accepted(&db, invited, id, now).await?.ok_or(WorkspaceError::NotInvited)?;
     if store::memberships::join(&db, user_id, workspace_id, role, now).await? {
         let event = actor.user_event(EventName::MemberJoined, now, json!({ "role": role }))?;
         event.in_workspace(workspace_id).without_address().insert(&db).await?;
@@ -86,7 +106,9 @@ pub async fn decline(app: &App, actor: &Actor<'_>, id: &str) -> Result<(), Works
     let now = app.clock.now();
     let id: InvitationId = id.parse().map_err(|_| WorkspaceError::NotInvited)?;
     let db = app.database.begin().await?;
-    let declined = store::received_invitations::mark_declined(&db, actor.user_id, id, now).await?;
+    let address = store::users::find_address(&db, actor.user_id).await?.ok_or(WorkspaceError::NotInvited)?;
+    let email = email_key(app, &db, &address).await?;
+    let declined = store::received_invitations::mark_declined(&db, email, id, now).await?;
     if declined.ok_or(WorkspaceError::NotInvited)? {
         actor.event(EventName::InvitationDeclined, now, json!({ "invitation": id }))?.insert(&db).await?;
     }
@@ -100,7 +122,8 @@ pub async fn block(app: &App, actor: &Actor<'_>, id: &str) -> Result<BlockedWork
     let user_id = actor.user_id;
     let db = app.database.begin().await?;
     store::users::lock(&db, user_id).await?;
-    let found = store::received_invitations::find(&db, user_id, id, now).await?;
+    let address = store::users::find_address(&db, user_id).await?.ok_or(WorkspaceError::NotInvited)?;
+    let found = store::received_invitations::find(&db, email_key(app, &db, &address).await?, id, now).await?;
     let found = found.filter(|found| !found.accepted).ok_or(WorkspaceError::NotInvited)?;
     if store::blocked_workspaces::count(&db, user_id).await? >= MAX_BLOCKED_WORKSPACES_PER_USER {
         return Err(WorkspaceError::TooManyBlocked);

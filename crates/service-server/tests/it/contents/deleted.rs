@@ -214,10 +214,12 @@ fn restoring_needs_room_like_creating_rv_21() -> Result<()> {
         assert_eq!(server.sql("select bytes from space_usage").await?.as_deref(), Some("536870412"));
         server.sql("update space_usage set bytes = 0").await?;
         let space = ann.user_id.uuid();
-        let fill = "insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)";
+        let columns = "space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at";
         server
             .sql(&format!(
-                "{fill} select '{space}', 'proj', gen_random_uuid(), false, '{{\"name\":\"a\"}}', 1, '{space}', now(), now()
+                "insert into contents ({columns})
+                 select '{space}', 'proj', gen_random_uuid(), shard_of('{space}'), false, '{{\"name\":\"a\"}}', 1, '{space}',
+                        now(), now()
                    from generate_series(1, 10000)"
             ))
             .await?;
@@ -256,10 +258,11 @@ async fn fill(server: &TestServer, user: UserId, kind: &str, many: u32, fields: 
     server
         .sql(&format!(
             "create temporary table filled as select gen_random_uuid() as id from generate_series(1, {many});
-             insert into deletions (space_id, kind, id, deleted_at) select '{space}', '{kind}', id, '{at}' from filled;
-             insert into deleted_contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at,
+             insert into deletions (space_id, kind, id, shard, deleted_at)
+               select '{space}', '{kind}', id, shard_of('{space}'), '{at}' from filled;
+             insert into deleted_contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at,
                                            updated_at, deleted_by, deleted_at)
-               select '{space}', '{kind}', id, false, {fields}, 1, '{space}', timestamptz '{at}' - interval '1 minute',
+               select '{space}', '{kind}', id, shard_of('{space}'), false, {fields}, 1, '{space}', timestamptz '{at}' - interval '1 minute',
                       '{at}', '{space}', '{at}' from filled"
         ))
         .await
@@ -333,10 +336,11 @@ fn what_a_member_deletes_of_their_own_pushes_out_nothing_of_others_rv_21() -> Re
         let (space, user) = (service_api::ids::Id::uuid(acme), service_api::ids::Id::uuid(bob.user_id));
         let filled = format!(
             "create temporary table filled as select gen_random_uuid() as id from generate_series(1, 10000);
-             insert into deletions (space_id, kind, id, deleted_at) select '{space}', 'proj', id, '{at}' from filled;
-             insert into deleted_contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at,
+             insert into deletions (space_id, kind, id, shard, deleted_at)
+               select '{space}', 'proj', id, shard_of('{space}'), '{at}' from filled;
+             insert into deleted_contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at,
                                            updated_at, deleted_by, deleted_at)
-               select '{space}', 'proj', id, true, '{{\"name\":\"a\"}}', 1, '{user}',
+               select '{space}', 'proj', id, shard_of('{space}'), true, '{{\"name\":\"a\"}}', 1, '{user}',
                       timestamptz '{at}' - interval '1 year', '{at}', '{user}', '{at}' from filled",
             at = server.now(),
         );

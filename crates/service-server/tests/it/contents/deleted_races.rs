@@ -140,10 +140,10 @@ fn making_room_for_deleted_content_waits_for_no_restore_rv_21() -> Result<()> {
         server
             .sql(&format!(
                 "create temporary table filled as select gen_random_uuid() as id from generate_series(1, 9999);
-                 insert into deletions select space_id, kind, filled.id, deleted_at from deletions, filled;
-                 insert into deleted_contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at,
+                 insert into deletions select space_id, kind, filled.id, shard, deleted_at from deletions, filled;
+                 insert into deleted_contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at,
                                                updated_at, deleted_by, deleted_at)
-                   select '{space}', 'proj', filled.id, false, fields, 1, created_by, created_at - interval '1 day',
+                   select '{space}', 'proj', filled.id, shard_of('{space}'), false, fields, 1, created_by, created_at - interval '1 day',
                           updated_at, deleted_by, deleted_at from deleted_contents, filled"
             ))
             .await?;

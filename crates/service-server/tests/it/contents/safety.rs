@@ -209,8 +209,8 @@ fn the_search_index_serves_the_spaces_entered_and_no_other_ws_12_rv_07() -> Resu
         assert_eq!(as_role(&space(&ann), "select count(*) from pack_search").await?.as_deref(), Some("0"));
         let changed = "with changed as (update pack_search set name = '' returning 1) select count(*) from changed";
         assert_eq!(as_role(&space(&ann), changed).await?.as_deref(), Some("0"));
-        let added = "insert into pack_search (space_id, pack_id, pack_type, name, words)
-                     select space_id, gen_random_uuid(), 'context', 'a', '' from contents";
+        let added = "insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
+                     select space_id, gen_random_uuid(), shard, 'context', 'a', '' from contents";
         assert!(as_role(&space(&ann), added).await.is_err(), "a row is added by hand");
         // Nothing of another's space is indexed, and what is indexed says what the pack says.
         let pack = server.sql(&format!("select id from contents where space_id = '{}'", space(&bob))).await?;

@@ -17,7 +17,7 @@ use crate::support::contents::{make, send};
 /// Fewer than the quota of 10,000, so that the test takes seconds; `cargo xtask bench --only search_quota` fills a space.
 const PACKS: u32 = 2_000;
 
-const MIGRATION: &str = include_str!("../../../migrations/0012_search.sql");
+const MIGRATION: &str = include_str!("../../../migrations/0008_contents.sql");
 
 /// Rows that a search may read in vain.
 const FILTERED: u64 = 1_000;
@@ -46,12 +46,12 @@ async fn fill(server: &TestServer, who: &SignedIn) -> Result<()> {
          create temporary table vectors as select n, setweight(to_tsvector('english', text), 'B') as words from texts;
          create temporary table packs as
            select n, gen_random_uuid() as id, 'Harbour report ' || n as name from generate_series(1, {PACKS}) n;
-         insert into contents (space_id, kind, id, in_workspace, fields, version, created_by, created_at, updated_at)
-           select '{space}', 'pack', id, false, jsonb_build_object('type', 'context', 'name', name, 'text', text),
+         insert into contents (space_id, kind, id, shard, in_workspace, fields, version, created_by, created_at, updated_at)
+           select '{space}', 'pack', id, shard_of('{space}'), false, jsonb_build_object('type', 'context', 'name', name, 'text', text),
                   1, '{space}', clock_timestamp(), clock_timestamp()
              from packs join texts on texts.n = packs.n % 20;
-         insert into pack_search (space_id, pack_id, pack_type, name, words)
-           select '{space}', id, 'context', name, setweight(to_tsvector('english', name), 'A') || words
+         insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
+           select '{space}', id, shard_of('{space}'), 'context', name, setweight(to_tsvector('english', name), 'A') || words
              from packs join vectors on vectors.n = packs.n % 20;
          {index};
          analyze pack_search; analyze contents;"

@@ -250,13 +250,11 @@ impl<'a> Stage<'a> {
                 let (otp_id, code) = self.server.request_code("dee@acme.example").await?;
                 let dee = self.server.exchange(&otp_id, &code, "read").await?;
                 let dee = service_testkit::server::signed_in(&dee)?;
-                let sql = format!(
-                    "insert into memberships (user_id, workspace_id, role, created_at)
-                     select '{}', '{}', 'member', now()",
-                    service_api::ids::Id::uuid(dee.user_id),
-                    service_api::ids::Id::uuid(workspace.parse::<service_api::ids::WorkspaceId>()?),
-                );
-                self.server.sql(&sql).await?;
+                let (app, now) = (&self.server.app, self.server.now());
+                let db = app.database.connect().await?;
+                let role = service_api::workspaces::Role::Member;
+                service_server::store::memberships::insert(&db, dee.user_id, workspace.parse()?, role, now).await?;
+                drop(db);
                 self.server.advance(61);
                 let (otp_id, code) = self.server.request_code("dee@acme.example").await?;
                 cast.extend([("otp".to_owned(), json!(otp_id)), ("code".to_owned(), json!(code))]);

@@ -200,8 +200,9 @@ fn a_client_gets_only_the_grants_it_may_use_tk_10() -> Result<()> {
     with_server(async |server| {
         server
             .sql(
-                "insert into clients (id, name, first_party, may_use_otp, created_at)
-                  values ('other', 'Another', false, true, now()), ('other2', 'Another', false, false, now())",
+                "insert into clients (id, name, kind, first_party, may_use_otp, created_at)
+                  values ('other', 'Another', 'registered', false, true, now()),
+                         ('other2', 'Another', 'registered', false, false, now())",
             )
             .await?;
         let (otp_id, code) = server.request_code("ann@acme.test").await?;

@@ -9,6 +9,7 @@ pub(crate) mod outages;
 pub(crate) mod processes;
 pub(crate) mod restores;
 pub(crate) mod retention;
+pub(crate) mod shards;
 pub(crate) mod startup;
 pub(crate) mod supervisor;
 pub(crate) mod unknown_outcomes;

@@ -294,8 +294,8 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let app = crate::support::authorize::register(server, "App", &["https://app.test/cb"]).await?;
         let agreed = format!(
-            "insert into consents (user_id, client_id, redirect_host, audience, scopes, agreed_at)
-             select '{}', client, 'app.test', 'https://service.test/v1', 'read', now()
+            "insert into consents (user_id, client_id, redirect_host, audience, id, shard, scopes, agreed_at)
+             select '{0}', client, 'app.test', 'https://service.test/v1', gen_random_uuid(), shard_of('{0}'), 'read', now()
                from unnest(array['{app}', 'kept']) as client",
             ann.user_id.uuid()
         );

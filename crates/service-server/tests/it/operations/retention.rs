@@ -106,8 +106,10 @@ fn many_sessions_are_walked_part_by_part_rv_18() -> Result<()> {
         server.sign_in("ann@acme.test", "read").await?;
         server
             .sql(
-                "insert into grants select gen_random_uuid(), user_id, client_id, scopes, workspace_id, audience, salt, base, issued,
-                        rotated_at, rotated_from, created_at, created_from, expires_at,
+                "insert into grants (id, shard, user_id, client_id, scopes, workspace_id, audience, salt, base, issued, rotated_at,
+                                     rotated_from, created_at, created_from, expires_at, revoked_at, revoked_because, issued_key)
+                 select gen_random_uuid(), shard, user_id, client_id, scopes, workspace_id, audience, salt, base, issued, rotated_at,
+                        rotated_from, created_at, created_from, expires_at,
                         case when n % 2 = 0 then created_at - interval '31 days' end,
                         case when n % 2 = 0 then 'revoked_by_user' end, issued_key
                    from grants, generate_series(1, 12000) n",

@@ -119,9 +119,9 @@ fn a_code_for_one_client_is_refused_from_another_ot_09() -> Result<()> {
 #[test]
 fn only_live_clients_of_ours_exchange_codes_ot_15() -> Result<()> {
     with_server(async |server| {
-        let insert = "insert into clients (id, name, first_party, may_use_otp, created_at, disabled_at) values \
-                      ('partner', 'Partner', false, true, now(), null), \
-                      ('service-old', 'Service of old', true, true, now(), now())";
+        let insert = "insert into clients (id, name, kind, first_party, may_use_otp, created_at, disabled_at) values \
+                      ('partner', 'Partner', 'registered', false, true, now(), null), \
+                      ('service-old', 'Service of old', 'registered', true, true, now(), now())";
         server.sql(insert).await?;
         let otp = server.request_code("ann@acme.test").await?;
         let clients = [

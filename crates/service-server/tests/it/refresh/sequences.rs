@@ -114,7 +114,7 @@ async fn open(server: &TestServer, user: UserId) -> Result<(GrantId, Model)> {
     let meta = RequestMeta::new("192.0.2.1".parse()?, "req".into(), audit_keys, None);
     let now = server.now();
     let opening = issue::Opening {
-        id: service_server::crypto::random::id(now)?,
+        id: service_server::crypto::random::id_in(service_api::ids::Id::shard(user), now)?,
         user_id: user,
         client_id: SERVICE_CLI,
         scopes: Scopes::READ,

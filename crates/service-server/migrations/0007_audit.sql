@@ -1,7 +1,7 @@
--- The record of what happened: kept by month, and sealed, so that whoever changes it later is found out.
+-- The audit log: kept by month, and sealed, so that later changes are noticed. Every database has its own; no shard.
 
 -- One row: the database that numbers the transactions here. A dump that is restored elsewhere brings old numbers along,
--- which are not those of the new database; nodes notice it when they start. Whoever seals holds this row meanwhile.
+-- which are not those of the new database; nodes notice it when they start. The task that seals locks this row.
 create table audit_numbering (
     only_row  boolean primary key default true check (only_row),
     numbering bigint not null
@@ -12,23 +12,24 @@ insert into audit_numbering (numbering) select system_identifier from pg_control
 create function audit_numbering_here() returns bigint language sql stable
     return (select numbering from audit_numbering);
 
-alter table audit_events rename to audit_events_before;
-drop index audit_events_by_user;
 
 create table audit_events (
-    id           uuid not null,
-    at           timestamptz not null,
-    event        text not null,
-    user_id      uuid,
-    client_id    text,
-    workspace_id uuid,
-    subject      text,
-    address      text,
-    request_id   text,
-    details      jsonb not null,
+    id             uuid not null,
+    at             timestamptz not null,
+    event          text not null,
+    user_id        uuid,
+    client_id      text,
+    workspace_id   uuid,
+    subject        text,
+    -- The network of the caller's address, such as 203.0.113.0/24. The address itself is sealed under the day's key.
+    address        text,
+    request_id     text,
+    details        jsonb not null,
     -- The transaction that wrote the row. Those that have ended add nothing any more, and can be sealed.
-    numbering    bigint not null default audit_numbering_here(),
-    written_by   bigint not null default pg_current_xact_id()::text::bigint,
+    numbering      bigint not null default audit_numbering_here(),
+    written_by     bigint not null default pg_current_xact_id()::text::bigint,
+    sealed_address bytea,
+    sealed_details bytea,
     primary key (id, at)
 ) partition by range (at);
 
@@ -36,11 +37,29 @@ create index audit_events_by_user on audit_events (user_id, id);
 create index audit_events_by_workspace on audit_events (workspace_id, id) where workspace_id is not null;
 create index audit_events_by_transaction on audit_events (numbering, written_by);
 
--- Takes what belongs to a month that was not begun in time; empty otherwise.
+-- Takes the rows of a month that was not created in time; otherwise empty.
 create table audit_events_of_no_month partition of audit_events default;
 
+-- The key of a day's network addresses. `written_by` says whether the transaction that reads the key also made it: such a
+-- key is not known to be committed yet.
+create table audit_day_keys (
+    day        date primary key,
+    sealed     bytea not null,
+    written_by xid8 not null default pg_current_xact_id()
+);
+
+-- The key of email addresses and names in the events of a user.
+create table audit_user_keys (
+    user_id    uuid primary key,
+    sealed     bytea not null,
+    created_at timestamptz not null
+);
+
+-- Keys of users are sealed again when another root key takes over; the first byte says under which one they are.
+create index audit_user_keys_by_root_key on audit_user_keys (get_byte(sealed, 0), user_id);
+
 -- Each seal covers the rows of one month that certain transactions wrote, and everything before it in the chain. Seals
--- are never deleted: they are what remains of months that are no longer kept.
+-- are never deleted: they are what remains of months that were dropped.
 create table audit_seals (
     number           bigint primary key,
     month            date not null,
@@ -62,7 +81,7 @@ create table audit_seals (
 
 create index audit_seals_by_numbering on audit_seals (numbering, number);
 
--- Nobody but the schema's owner changes or deletes what is recorded, whatever else has been granted.
+-- Only the schema's owner can change or delete audit events, whatever else was granted.
 create function audit_refuse() returns trigger language plpgsql as $$
 begin
     if not pg_has_role(current_user, (select relowner from pg_class where oid = tg_relid), 'USAGE') then
@@ -77,9 +96,9 @@ end $$;
 create trigger audit_events_stay before update or delete on audit_events for each row execute function audit_refuse();
 create trigger audit_seals_stay before update or delete on audit_seals for each row execute function audit_refuse();
 
--- The service itself owns no tables: months begin and end through these two functions, which do nothing else.
+-- The service owns no tables: it creates and drops months through these two functions, which do nothing else.
 
--- Whether the month had not been begun. Rows that came too early are moved into it.
+-- Creates the partition of a month; `false`: it exists. Rows that came too early are moved into it.
 create function audit_month_begin(month date) returns boolean
     language plpgsql security definer set lock_timeout = '500ms' as $$
 declare
@@ -94,7 +113,7 @@ begin
         return false;
     end if;
     execute format('create table %I (like audit_events including defaults including constraints)', name);
-    -- From here on nobody adds to it; whoever wanted to, tries again.
+    -- From here on no transaction adds to it; one that wanted to tries again.
     lock table audit_events_of_no_month in access exclusive mode;
     execute format('with early as (delete from audit_events_of_no_month where at >= %L and at < %L returning *)
                     insert into %I select * from early', begins, ends, name);
@@ -102,8 +121,8 @@ begin
     return true;
 end $$;
 
--- Whether the month was there. A month that ended less than 30 days ago cannot be dropped: whoever has only the
--- service's own access to the database cannot rid it of what happened just now.
+-- Drops the partition of a month; `false`: there is none. A month that ended less than 30 days ago cannot be dropped: an
+-- attacker with the service's access to the database cannot delete recent events.
 create function audit_month_end(month date) returns boolean
     language plpgsql security definer set lock_timeout = '200ms' as $$
 declare
@@ -123,34 +142,14 @@ begin
     return true;
 end $$;
 
--- With the rights of their owner they look nowhere but in this schema, and not everybody may call them.
+-- They run with the rights of their owner, so they look in this schema only, and only the roles to which an operator
+-- grants them may call them. The first months are created here.
 do $$
-declare
-    who text;
 begin
     execute format('alter function audit_month_begin(date) set search_path = %I, pg_temp', current_schema());
     execute format('alter function audit_month_end(date) set search_path = %I, pg_temp', current_schema());
     revoke execute on function audit_month_begin(date), audit_month_end(date) from public;
-    -- Whoever could write events goes on being able to.
-    for who in select distinct grantee::regrole::text from pg_class, aclexplode(relacl)
-                where oid = 'audit_events_before'::regclass and privilege_type = 'INSERT' and grantee <> relowner and grantee <> 0
-    loop
-        execute format('grant select, insert on audit_events, audit_seals to %s', who);
-        execute format('grant select, update on audit_numbering to %s', who);
-        execute format('grant execute on function audit_month_begin(date), audit_month_end(date) to %s', who);
-    end loop;
-    -- The months of what there is, and some ahead.
     perform audit_month_begin(month::date)
-       from (select distinct date_trunc('month', at at time zone 'UTC') as month from audit_events_before
-             union select generate_series(date_trunc('month', clock_timestamp() at time zone 'UTC'),
-                                          clock_timestamp() at time zone 'UTC' + interval '2 months', '1 month')) months
-      where month >= timestamp '2000-01-01';
+       from generate_series(date_trunc('month', clock_timestamp() at time zone 'UTC'),
+                            clock_timestamp() at time zone 'UTC' + interval '2 months', '1 month') as month;
 end $$;
-
--- What there was is numbered in groups, as if a thousand had been written at a time, so that it is sealed bit by bit.
-insert into audit_events
-      (id, at, event, user_id, client_id, workspace_id, subject, address, request_id, details, numbering, written_by)
-    select id, at, event, user_id, client_id, workspace_id, subject, address, request_id, details,
-           0, row_number() over (order by id) / 1000
-      from audit_events_before;
-drop table audit_events_before;
