@@ -120,14 +120,6 @@ async fn with_emails(db: &Connection, rows: &[Row]) -> Result<Vec<Member>, Error
     Ok(members)
 }
 
-/// Whether a user is an owner of a workspace. The caller holds the lock of the workspace.
-pub async fn is_owner(db: &Connection, workspace_id: WorkspaceId, user_id: UserId) -> Result<bool, Error> {
-    let sql = r"select from members
-                 where workspace_id = $1 and user_id = $2 and shard = $3 and role = 'owner' and ended_at is null";
-    let shard = workspace_id.shard().number();
-    Ok(db.query_opt(sql, &[&workspace_id.uuid(), &user_id.uuid(), &shard]).await?.is_some())
-}
-
 /// Whether a workspace has an enabled owner other than one user. Disabled owners cannot act and do not count.
 pub async fn has_other_owner(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
     let sql = r"select user_id from members

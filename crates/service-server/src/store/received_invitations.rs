@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::{
     database::{Connection, Error},
     store::{
-        blocked_workspaces, emails::EmailKey, invitations::NewInvitation, members, memberships,
-        memberships::role_from_text, sent_invitations, users,
+        blocked_workspaces, emails::EmailKey, invitations::NewInvitation, memberships, memberships::role_from_text,
+        sent_invitations, users,
     },
 };
 
@@ -133,7 +133,6 @@ fn from_row(row: &Row) -> Result<(UserId, ReceivedInvitation), Error> {
 pub struct FoundInvitation {
     pub workspace_id: WorkspaceId,
     pub workspace_name: String,
-    pub invited_by: UserId,
     pub accepted: bool,
 }
 
@@ -146,7 +145,7 @@ pub async fn find(
 ) -> Result<Option<FoundInvitation>, Error> {
     let row = db
         .query_opt(
-            r"select i.workspace_id, w.name, i.invited_by, i.answer is not distinct from 'accepted' as accepted
+            r"select i.workspace_id, w.name, i.answer is not distinct from 'accepted' as accepted
                 from invitations i
                 join workspaces w on w.id = i.workspace_id and w.shard = i.shard and w.deleted_at is null
                where i.id = $1 and i.shard = $2 and i.address = $3 and i.expires_at > $4",
@@ -157,38 +156,42 @@ pub async fn find(
         Ok(FoundInvitation {
             workspace_id: row.try_get::<_, Uuid>("workspace_id")?.into(),
             workspace_name: row.try_get("name")?,
-            invited_by: row.try_get::<_, Uuid>("invited_by")?.into(),
             accepted: row.try_get("accepted")?,
         })
     })
     .transpose()
 }
 
-/// Accepts an invitation if it is still valid; returns the role. The caller holds the lock of the workspace, so that
-/// the sender cannot lose ownership meanwhile.
+/// Accepts an invitation if it is still valid; returns the role. `None`: it is not, and the caller rolls back. The caller
+/// holds the locks of the user and of the workspace, so that the user cannot block it and the sender cannot lose
+/// ownership meanwhile.
 pub async fn mark_accepted(
     db: &Connection,
     invited: InvitedUser<'_>,
     id: InvitationId,
     now: Timestamp,
 ) -> Result<Option<Role>, Error> {
-    let Some(found) = find(db, invited.email, id, now).await? else { return Ok(None) };
-    let is_valid = members::is_owner(db, found.workspace_id, found.invited_by).await?
-        && users::find(db, found.invited_by).await?.is_some_and(|sender| !sender.disabled)
-        && blocked_workspaces::find_several(db, invited.user_id, &[found.workspace_id]).await?.is_empty();
-    if !is_valid {
-        return Ok(None);
-    }
     let row = db
         .query_opt(
-            r"update invitations set answer = 'accepted', answered_at = $3
-               where id = $1 and shard = $2 and address = $4 and expires_at > $3 and answer is null
-              returning role",
+            r"update invitations i set answer = 'accepted', answered_at = $3
+                from members m
+               where i.id = $1 and i.shard = $2 and i.address = $4 and i.expires_at > $3 and i.answer is null
+                 and m.workspace_id = i.workspace_id and m.user_id = i.invited_by and m.shard = i.shard
+                 and m.role = 'owner' and m.ended_at is null
+              returning i.role, i.workspace_id, i.invited_by",
             &[&id.uuid(), &id.shard().number(), &now, &invited.email.address.as_str()],
         )
         .await?;
     let Some(row) = row else { return Ok(None) };
-    sent_invitations::delete(db, found.invited_by, &[id.uuid()]).await?;
+    let sender: UserId = row.try_get::<_, Uuid>("invited_by")?.into();
+    let workspace_id: WorkspaceId = row.try_get::<_, Uuid>("workspace_id")?.into();
+    // What is in other shards is read while the invitation is locked. Disabling its sender deletes it, and waits.
+    let is_valid = users::find(db, sender).await?.is_some_and(|sender| !sender.disabled)
+        && blocked_workspaces::find_several(db, invited.user_id, &[workspace_id]).await?.is_empty();
+    if !is_valid {
+        return Ok(None);
+    }
+    sent_invitations::delete(db, sender, &[id.uuid()]).await?;
     Ok(Some(role_from_text(row.try_get("role")?)?))
 }
 

@@ -3,8 +3,10 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use service_rules::email::Address;
+use service_server::{crypto::random, flows::sign_in::email_key::email_key, store};
 use service_testkit::{
     response::{TestClient, TestResponse},
     server::{Setup, TestServer, otp_exchange},
@@ -36,13 +38,18 @@ fn no_answer_tells_by_its_time_who_has_an_account_lo_01_ot_01() -> Result<()> {
 
 /// So many accounts `known1@acme.test` and so on.
 async fn make_accounts(server: &TestServer, number: u32) -> Result<()> {
-    let made = format!(
-        "with made as (insert into users (id, shard, email, created_at) \
-             select id, shard_of(id), 'known' || n || '@acme.test', now() \
-               from (select n, gen_random_uuid() as id from generate_series(1, {number}) n) as drawn returning id, email) \
-         insert into emails (address, shard, user_id, verified_at) select email, 0, id, now() from made"
-    );
-    server.sql(&made).await.map(drop)
+    let (app, now) = (&server.app, server.now());
+    for number in 1..=number {
+        let address = Address::parse(&format!("known{number}@acme.test")).map_err(|_| anyhow::anyhow!("no address"))?;
+        let db = app.database.begin().await?;
+        let (user_id, email) = (random::id(now)?, email_key(app, &db, &address).await?);
+        store::emails::claim(&db, email, user_id, now).await?;
+        store::users::insert(&db, user_id, &address, now).await?;
+        // Where the service looks for it.
+        ensure!(store::emails::find_user(&db, email).await?.is_some(), "there is no such account");
+        db.commit().await?;
+    }
+    Ok(())
 }
 
 /// By how many seconds the first of two kinds of request takes longer, pair by pair.

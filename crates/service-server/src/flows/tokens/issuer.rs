@@ -57,7 +57,7 @@ impl Actor<'_> {
             }
             Basis::Browser { id, .. } => {
                 let signed_in_at = store::browser_sessions::lock_signed_in(db, id, self.user_id).await?;
-                // Whoever has just signed in could sign in anywhere, and stay for as long as any session lasts.
+                // A user who has just signed in could sign in anywhere, and stay for as long as any session lasts.
                 let ends_at = later(now, lifetimes::CLI_TOKEN_LONGEST);
                 Ok(signed_in_at.map(|auth_time| Held { ends_at, auth_time, made_by }))
             }

@@ -1,11 +1,12 @@
-//! How a user answers the invitations to their addresses: list, accept or decline them, or block the workspace.
+//! How a user answers the invitations to the address of the account: list, accept or decline them, or block the workspace.
 //!
 //! A user becomes a member only by accepting. Until then, or until it expires, the workspace sees the invitation as pending:
 //! it learns neither of other answers nor whether the address has an account.
 //!
 //! Accepting:
-//! 1. Find the invitation by any verified address of the account, and lock the user and the workspace.
-//! 2. Mark it accepted in one guarded statement: unexpired, unanswered, not blocked, sent by an enabled owner.
+//! 1. Lock the user, find the invitation by the address of the account, and lock the workspace.
+//! 2. Mark it accepted in one guarded statement: unexpired, unanswered, sent by an owner. Then the sender must be enabled and
+//!    the workspace not blocked, or all is rolled back.
 //! 3. Join. The workspace's event carries no network address; the user's own event does.
 //!
 //! The other events here name no workspace, so that only the user can read them.
@@ -17,7 +18,6 @@ use service_api::{
     page::Page,
     workspaces::{BlockedWorkspace, ReceivedInvitation, Workspace},
 };
-
 use uuid::Uuid;
 
 use crate::{

@@ -30,7 +30,7 @@ pub struct ApiError {
     headers: Vec<(HeaderName, String)>,
     /// What a page says instead of the description.
     problem: Option<Box<PageProblem>>,
-    /// What really happened, for the log and nobody else.
+    /// What really happened, for the log only.
     cause: Option<String>,
 }
 

@@ -102,7 +102,7 @@ pub async fn decide(
     Ok(with_cookie(see_other(&location)?, &browser))
 }
 
-/// Goes on as somebody else.
+/// Lets the user sign in to another account.
 pub async fn switch(State(app): State<App>, PathId(id): PathId, form: Form) -> Result<Response, ApiError> {
     let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
     authorize::sign_out_browser(&app, &mut browser).await?;

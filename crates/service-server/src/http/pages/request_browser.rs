@@ -45,7 +45,7 @@ impl FromRequestParts<App> for Navigation {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let said = |name: &str| parts.headers.get(name).map(HeaderValue::as_bytes);
-        // Browsers say both; programs that say only the mode are not browsers, and nobody's visit to another page.
+        // Browsers send both. A program that sends only the mode is no browser in which a user visits another page.
         let navigates = said("sec-fetch-dest").is_none_or(|destination| {
             destination == b"document" && said("sec-fetch-mode").is_none_or(|mode| mode == b"navigate")
         });
@@ -114,7 +114,7 @@ fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
         .filter_map(|pair| pair.trim().split_once('='))
         .filter(|(name, _)| *name == wanted)
         .map(|(_, value)| value);
-    // Of two nobody knows which is meant.
+    // Of two cookies of one name, it is unknown which is meant.
     found.next().filter(|_| found.next().is_none())
 }
 
