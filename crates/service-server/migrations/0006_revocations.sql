@@ -1,21 +1,35 @@
 -- Revocations, which every node follows, and what nodes know about the database server.
 
 -- What was revoked before it expires. Rows are only added, and deleted when no token that they concern can be live.
--- `written_by` is the transaction that wrote the row: a node that follows the table remembers which transactions it has
--- seen, so that a row that is committed late, after others with higher numbers, is never missed.
+--
+-- Revocations are numbered in lanes. A transaction takes its numbers with its last statement before the commit, and holds
+-- the lane until it has committed. So within a lane numbers are in the order of commits and without gaps, and a node that
+-- follows the table remembers one number for each lane. See `service_rules::revocation::position`.
 create table revocations (
-    id         uuid primary key,
-    written_by xid8 not null default pg_current_xact_id(),
+    lane       smallint not null,
+    number     bigint not null,
+    id         uuid not null,
     kind       text not null check (kind in ('grant', 'cli_token', 'user', 'membership', 'workspace', 'signing_key', 'client',
                                              'everybody')),
     subject    text not null,
     because    text not null,
     not_before timestamptz not null,
-    forget_at  timestamptz not null
+    forget_at  timestamptz not null,
+    primary key (lane, number)
 );
 
-create index revocations_by_transaction on revocations (written_by);
 create index revocations_by_forget_at on revocations (forget_at);
+
+-- The last number of each lane, and the id of the revocation that has it. Every revocation rewrites one of these rows in
+-- place, so their pages are nearly empty.
+create table revocation_lanes (
+    lane    smallint primary key,
+    last    bigint not null default 0,
+    last_id uuid,
+    check ((last = 0) = (last_id is null))
+) with (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+insert into revocation_lanes (lane) select generate_series(0, 15);
 
 -- One row for each node: when it last wrote to this database and the write was confirmed. A node whose heartbeat is not
 -- confirmed may be connected to a server that is no longer the primary, and accepts no tokens. A row is deleted when its

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     audit::{chain, keys::AuditKeys},
     clock::Clock,
-    config::Config,
+    config::{Config, DatabaseConfig},
     crypto::{random, root_keys::RootKeys},
     database::{
         Database, Servers,
@@ -55,8 +55,8 @@ pub struct AppState {
     pub content_database: Database,
     /// The pool for background tasks: mail, sealing, deleting.
     pub background_database: Database,
-    /// The one connection that reads the revocations.
-    pub feed_database: Database,
+    /// The servers that the revocations can be read from, with one connection each.
+    pub feed_databases: Vec<Database>,
     /// The one connection that writes this node's heartbeat. It is separate, because a busy pool must not delay the
     /// heartbeat.
     pub heartbeat_database: Database,
@@ -112,7 +112,7 @@ impl App {
             database: Database::new(&config.database, config.database.credential_connections, &servers)?,
             content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
             background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
-            feed_database: Database::new(&config.database, 1, &servers)?,
+            feed_databases: feed_databases(&config.database, &servers)?,
             heartbeat_database: Database::new(&config.database, 1, &servers)?,
             servers,
             restore_fence: RestoreFence::default(),
@@ -178,4 +178,10 @@ impl std::ops::Deref for App {
     fn deref(&self) -> &AppState {
         &self.0
     }
+}
+
+/// Opens no connection yet. Without `database.feed_urls` the revocations are read from `database.url`.
+fn feed_databases(config: &DatabaseConfig, servers: &Arc<Servers>) -> anyhow::Result<Vec<Database>> {
+    let urls = if config.feed_urls.is_empty() { std::slice::from_ref(&config.url) } else { &config.feed_urls };
+    urls.iter().map(|url| Database::new(&DatabaseConfig { url: url.clone(), ..config.clone() }, 1, servers)).collect()
 }

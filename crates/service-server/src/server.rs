@@ -21,7 +21,8 @@ use crate::{
     net::file_descriptors,
     node_limits::network_places::{Holder, NetworkPlaces},
     tasks::{
-        heartbeat, housekeeping, mailer, revocation_feed,
+        heartbeat, housekeeping, mailer,
+        revocation_feed::{self, Follower},
         supervisor::{Progress, Supervisor, TaskEnded},
     },
 };
@@ -60,7 +61,7 @@ impl Server {
         if let Err(error) = partitions::keep(&app).await {
             tracing::warn!(error = format!("{error:#}"), "Could not create or drop a partition of audit events");
         }
-        let position = revocation_feed::read_all(&app).await.context("cannot read the revocations")?;
+        let follower = Follower::start(&app).await.context("cannot read the revocations")?;
 
         let listener = listen(app.config.http.listen).await?;
         let ops_listener = listen(app.config.http.ops_listen).await?;
@@ -78,7 +79,7 @@ impl Server {
         server.spawn("internal_listener", |app, progress| accept(app, internal, progress));
         server.spawn("mailer", |app, progress| mailer::run(app, transport, progress));
         server.spawn("signing_keys", housekeeping::follow_signing_keys);
-        server.spawn("revocations", |app, progress| revocation_feed::follow(app, position, progress));
+        server.spawn("revocations", |_, progress| follower.run(progress));
         server.spawn("heartbeat", heartbeat::run);
         server.spawn("revocation_listener", revocation_feed::listen);
         server.spawn("revocation_notifier", revocation_feed::notify_nodes);

@@ -5,7 +5,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use anyhow::Result;
@@ -32,6 +35,8 @@ pub struct FaultProxy {
     pub address: SocketAddr,
     mode: watch::Sender<Mode>,
     trap: Arc<Trap>,
+    /// How many bytes came from the target.
+    received: Arc<AtomicU64>,
     stop: CancellationToken,
 }
 
@@ -48,18 +53,18 @@ impl FaultProxy {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (mode, watched) = watch::channel(Mode::Pass);
-        let (trap, stop) = (Arc::<Trap>::default(), CancellationToken::new());
+        let (trap, received, stop) = (Arc::<Trap>::default(), Arc::<AtomicU64>::default(), CancellationToken::new());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::spawn({
-            let (trap, stop) = (trap.clone(), stop.clone());
+            let (trap, received, stop) = (trap.clone(), received.clone(), stop.clone());
             move || {
                 runtime.block_on(async {
                     let Ok(listener) = TcpListener::from_std(listener) else { return };
-                    stop.run_until_cancelled(accept(listener, target, watched, trap)).await;
+                    stop.run_until_cancelled(accept(listener, target, watched, Watch { trap, received })).await;
                 });
             }
         });
-        Ok(Self { address, mode, trap, stop })
+        Ok(Self { address, mode, trap, received, stop })
     }
 
     /// Stops forwarding, silently.
@@ -70,6 +75,12 @@ impl FaultProxy {
     /// Forwards what was held back, and everything else again.
     pub fn mend(&self) {
         self.mode.send_replace(Mode::Pass);
+    }
+
+    /// Returns how many bytes came from the target so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
     /// Waits for a response that contains `pattern`, and holds it back for ever with all that follows on its
@@ -99,9 +110,16 @@ impl Trap {
     }
 }
 
-async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver<Mode>, trap: Arc<Trap>) {
+/// What is done with the bytes that come from the target.
+#[derive(Clone)]
+struct Watch {
+    trap: Arc<Trap>,
+    received: Arc<AtomicU64>,
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver<Mode>, watch: Watch) {
     while let Ok((near, _)) = listener.accept().await {
-        let (mode, trap) = (mode.clone(), trap.clone());
+        let (mode, watch) = (mode.clone(), watch.clone());
         tokio::spawn(async move {
             let Ok(far) = TcpStream::connect(target).await else { return };
             drop((near.set_nodelay(true), far.set_nodelay(true)));
@@ -109,7 +127,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, mode: watch::Receiver
             // When one side closes, the other is closed too.
             tokio::select! {
                 () = forward(from_near, to_far, mode.clone(), None) => {}
-                () = forward(from_far, to_near, mode, Some(trap)) => {}
+                () = forward(from_far, to_near, mode, Some(watch)) => {}
             }
         });
     }
@@ -119,13 +137,16 @@ async fn forward(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mode: watch::Receiver<Mode>,
-    trap: Option<Arc<Trap>>,
+    watch: Option<Watch>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read) = from.read(&mut buffer).await {
         let bytes = &buffer[..read];
-        if trap.as_ref().is_some_and(|trap| trap.springs(bytes)) {
-            std::future::pending::<()>().await;
+        if let Some(Watch { trap, received }) = &watch {
+            received.fetch_add(u64::try_from(read).unwrap_or_default(), Ordering::Relaxed);
+            if trap.springs(bytes) {
+                std::future::pending::<()>().await;
+            }
         }
         if mode.wait_for(|mode| *mode == Mode::Pass).await.is_err() || bytes.is_empty() {
             return;

@@ -9,6 +9,7 @@ pub mod load;
 pub mod log;
 pub mod mailbox;
 pub mod partitions;
+pub mod pooler;
 pub mod ports;
 pub mod postgres;
 pub mod process;

@@ -7,6 +7,9 @@
 //! The set is bounded. When it is full the oldest revocations are dropped, and every token issued before the newest of
 //! those is refused, revoked or not. Some clients then refresh early; no revoked token is accepted again.
 
+mod packed;
+pub mod position;
+
 use std::collections::{BTreeSet, HashMap};
 
 use service_api::{
@@ -14,6 +17,7 @@ use service_api::{
     ids::{CliTokenId, GrantId, UserId, WorkspaceId},
 };
 
+use self::packed::PackedRevocations;
 use crate::{
     Timestamp,
     bearer::{BearerError, Claims},
@@ -86,6 +90,9 @@ impl Revocation {
 /// The revocations that still concern a token.
 #[derive(Debug)]
 pub struct RevocationSet {
+    /// Those of grants and CLI tokens.
+    packed: PackedRevocations,
+    /// All others.
     by_subject: HashMap<Subject, Revocation>,
     /// In the order in which they are dropped.
     order: BTreeSet<(Timestamp, Subject)>,
@@ -101,11 +108,29 @@ pub struct RevocationSet {
 impl RevocationSet {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { by_subject: HashMap::new(), order: BTreeSet::new(), capacity, keys: 0, clients: 0, floor: i64::MIN }
+        Self {
+            packed: PackedRevocations::default(),
+            by_subject: HashMap::new(),
+            order: BTreeSet::new(),
+            capacity,
+            keys: 0,
+            clients: 0,
+            floor: i64::MIN,
+        }
     }
 
     /// Adds a revocation. Adding it twice has no effect; of two for one subject the stronger counts.
-    pub fn insert(&mut self, mut revocation: Revocation) {
+    pub fn insert(&mut self, revocation: Revocation) {
+        if !self.packed.insert(&revocation) {
+            self.insert_by_subject(revocation);
+        }
+        while self.len() > self.capacity {
+            let Some(forget_at) = self.pop_oldest() else { return };
+            self.floor = self.floor.max(floor_for(forget_at));
+        }
+    }
+
+    fn insert_by_subject(&mut self, mut revocation: Revocation) {
         if let Some(known) = self.by_subject.get(&revocation.subject) {
             if revocation.subject == Subject::Unknown {
                 // They may be of different kinds: each counts for its whole time.
@@ -122,23 +147,31 @@ impl RevocationSet {
         }
         self.order.insert((revocation.forget_at, revocation.subject.clone()));
         self.by_subject.insert(revocation.subject.clone(), revocation);
-        while self.by_subject.len() > self.capacity {
-            let Some(dropped) = self.pop_oldest() else { return };
-            self.floor = self.floor.max(floor_for(&dropped));
-        }
     }
 
     pub fn forget_expired(&mut self, now: Timestamp) {
-        while self.order.first().is_some_and(|(forget_at, _)| *forget_at <= now) {
+        while self.oldest().is_some_and(|forget_at| forget_at <= now) {
             self.pop_oldest();
         }
     }
 
-    fn pop_oldest(&mut self) -> Option<Revocation> {
-        let (_, subject) = self.order.pop_first()?;
-        self.keys -= usize::from(matches!(subject, Subject::SigningKey(_)));
-        self.clients -= usize::from(matches!(subject, Subject::Client(_)));
-        self.by_subject.remove(&subject)
+    /// Returns when the first revocation is forgotten.
+    fn oldest(&self) -> Option<Timestamp> {
+        let by_subject = self.order.first().map(|(forget_at, _)| *forget_at);
+        [self.packed.first_forget_at(), by_subject].into_iter().flatten().min()
+    }
+
+    /// Removes the revocation that is forgotten first, and returns when that would have been.
+    fn pop_oldest(&mut self) -> Option<Timestamp> {
+        let oldest = self.oldest()?;
+        if self.packed.first_forget_at() == Some(oldest) {
+            self.packed.pop_first();
+        } else if let Some((_, subject)) = self.order.pop_first() {
+            self.keys -= usize::from(matches!(subject, Subject::SigningKey(_)));
+            self.clients -= usize::from(matches!(subject, Subject::Client(_)));
+            self.by_subject.remove(&subject);
+        }
+        Some(oldest)
     }
 
     /// Decides whether a token with these claims, signed by this key, is revoked.
@@ -181,6 +214,9 @@ impl RevocationSet {
         if since < self.floor {
             return Err(BearerError::Expired);
         }
+        if let Some(reason) = subjects.iter().flatten().find_map(|subject| self.packed.reason(subject)) {
+            return Err(BearerError::Revoked(reason));
+        }
         if self.by_subject.is_empty() {
             return Ok(());
         }
@@ -199,18 +235,24 @@ impl RevocationSet {
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_subject.len()
+        self.packed.len() + self.by_subject.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_subject.is_empty()
+        self.len() == 0
+    }
+
+    /// Returns the number of bytes that revocations of grants and CLI tokens take, which are nearly all.
+    #[must_use]
+    pub fn allocated(&self) -> usize {
+        self.packed.allocated()
     }
 }
 
-/// The second after the last one in which a token that this revocation concerns can have been issued.
-fn floor_for(revocation: &Revocation) -> i64 {
-    whole_second_behind(revocation.forget_at) - lifetimes::LONGEST_ACCESS_TOKEN - lifetimes::CLOCK_SKEW
+/// The second after the last one in which a token can have been issued that a revocation concerns.
+fn floor_for(forget_at: Timestamp) -> i64 {
+    whole_second_behind(forget_at) - lifetimes::LONGEST_ACCESS_TOKEN - lifetimes::CLOCK_SKEW
 }
 
 /// The end of the second that contains `at`. Tokens say in whole seconds when they were issued.

@@ -177,3 +177,61 @@ fn of_two_unknown_kinds_neither_hides_the_other_rv_33() {
 fn unknown() -> Revocation {
     Revocation::of(Subject::Unknown, Reason::RevokedByAdmin, at(NOW))
 }
+
+fn grant_revoked_at(number: u128, second: i64) -> Revocation {
+    Revocation::of(Subject::Grant(id(number)), Reason::Replayed, at(second))
+}
+
+#[test]
+fn a_grant_and_a_cli_token_with_one_id_are_two_subjects() {
+    let set = revocations(&[Revocation::of(Subject::CliToken(id(3)), Reason::Leaked, at(NOW))]);
+    assert_eq!(set.judge(&claims(NOW), "k"), Ok(RevocationStatus::Live));
+    assert!(!set.is_unchanged(id(3), id(1), None, NOW));
+    let both =
+        revocations(&[Revocation::of(Subject::CliToken(id(3)), Reason::Leaked, at(NOW)), grant_revoked_at(3, NOW)]);
+    assert_eq!(both.judge(&claims(NOW), "k"), Err(BearerError::Revoked(Reason::Replayed)));
+    assert_eq!(both.len(), 2);
+}
+
+#[test]
+fn a_grant_that_was_revoked_twice_is_forgotten_last() {
+    let mut set = revocations(&[grant_revoked_at(3, NOW), grant_revoked_at(3, NOW + 600), grant_revoked_at(3, NOW)]);
+    assert_eq!(set.len(), 1);
+    let last_day = grant_revoked_at(3, NOW + 600).forget_at;
+    set.forget_expired(at(last_day.as_second() - 1));
+    assert!(set.judge(&claims(NOW), "k").is_err());
+    set.forget_expired(at(last_day.as_second() + 60));
+    assert!(set.is_empty());
+}
+
+/// Places in the queue wrap around after 2³² revocations; here a queue moves on and on.
+#[test]
+fn revocations_that_come_and_go_are_found_as_long_as_they_last() {
+    let mut set = RevocationSet::with_capacity(100_000);
+    for number in 0..20_000_i64 {
+        let now = NOW + 10 * number;
+        set.insert(grant_revoked_at(u128::try_from(number).unwrap(), now));
+        set.forget_expired(at(now));
+        let (newest, expired) = (Claims { grant: id(u128::try_from(number).unwrap()), ..claims(now) }, number - 5_000);
+        assert!(set.judge(&newest, "k").is_err());
+        if let Ok(expired) = u128::try_from(expired) {
+            assert!(set.judge(&Claims { grant: id(expired), ..claims(now) }, "k").is_ok());
+        }
+    }
+    assert!(set.len() < 1_000, "{}", set.len());
+}
+
+/// The most revocations that a node keeps, and what they cost it.
+#[test]
+fn two_million_revocations_take_thirty_two_bytes_each() {
+    const MOST: u128 = 2_000_000;
+    let mut set = RevocationSet::with_capacity(2_000_000);
+    for number in 0..MOST {
+        set.insert(grant_revoked_at(number, NOW));
+    }
+    let bytes = set.allocated() as f64 / MOST as f64;
+    println!("{bytes:.2} bytes for each revocation");
+    assert!(bytes <= 32.0 && set.len() == 2_000_000);
+    assert!(set.judge(&Claims { grant: id(1_999_999), ..claims(NOW) }, "k").is_err());
+    assert!(set.judge(&Claims { grant: id(MOST), ..claims(NOW) }, "k").is_ok());
+}

@@ -16,8 +16,8 @@ use service_rules::{
 use zeroize::Zeroizing;
 
 use self::values::{
-    NETWORK_RATES, NETWORKS, RATE, WINDOWS, base_url, database_url, filter, host, is_local, keep_days, mail_tls,
-    mailbox, network_rates, networks, rate, root_keys, windows,
+    NETWORK_RATES, NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls, filter, host, is_local, keep_days,
+    mail_tls, mailbox, network_rates, networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -59,6 +59,8 @@ pub struct HttpConfig {
 #[derive(Clone)]
 pub struct DatabaseConfig {
     pub url: Zeroizing<String>,
+    /// Where revocations are read, instead of `url`. Any of these servers may be a standby.
+    pub feed_urls: Vec<Zeroizing<String>>,
     pub ca_file: Option<PathBuf>,
     /// Connections of the pool for credentials.
     pub credential_connections: usize,
@@ -200,6 +202,7 @@ fn database(from: &mut sources::Reader<'_>) -> DatabaseConfig {
     let background = from.optional_count("database.background_connections").unwrap_or(connections / 8).max(1);
     DatabaseConfig {
         url: from.checked("database.url", "a PostgreSQL address", database_url),
+        feed_urls: from.checked("database.feed_urls", "PostgreSQL addresses, separated by spaces", database_urls),
         ca_file: from.certificates("database.ca_file"),
         credential_connections: connections.saturating_sub(content + background).max(1),
         content_connections: content,

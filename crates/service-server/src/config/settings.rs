@@ -56,6 +56,11 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "The URL of the PostgreSQL primary. Give several hosts and target_session_attrs=read-write to follow a failover.",
     ),
+    secret(
+        "database.feed_urls",
+        Some(""),
+        "URLs of the servers that revocations are read from, separated by spaces. Any may be a standby. By default database.url.",
+    ),
     setting(
         "database.ca_file",
         Some(""),

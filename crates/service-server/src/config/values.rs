@@ -52,6 +52,11 @@ pub(super) fn database_url(text: &str) -> Option<Zeroizing<String>> {
     parsed.map(|_| Zeroizing::new(text.to_owned()))
 }
 
+/// Parses PostgreSQL URLs that are separated by spaces: commas separate the hosts of one URL.
+pub(super) fn database_urls(text: &str) -> Option<Vec<Zeroizing<String>>> {
+    text.split_ascii_whitespace().map(database_url).collect()
+}
+
 pub(super) fn mailbox(text: &str) -> Option<String> {
     text.parse::<lettre::message::Mailbox>().ok().map(|_| text.to_owned())
 }

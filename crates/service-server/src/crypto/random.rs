@@ -3,9 +3,12 @@
 //! Unlike the clock, the generator cannot be replaced in tests. No behaviour depends on the bits, and a seam here could
 //! issue guessable secrets.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use anyhow::{Context as _, anyhow};
@@ -30,6 +33,13 @@ pub fn bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).context("the system gave no random bytes")?;
     Ok(bytes)
+}
+
+/// Returns a random duration up to this one, so that nodes do not act all at the same moment.
+#[must_use]
+pub fn jitter(longest: Duration) -> Duration {
+    let drawn = bytes::<1>().map_or(0, |[byte]| u32::from(byte));
+    longest * drawn / 255
 }
 
 /// Returns a new id. Later ids sort after earlier ones.

@@ -19,7 +19,11 @@ use std::{
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::{Row, error::SqlState, types::ToSql};
+use tokio_postgres::{
+    Row,
+    error::SqlState,
+    types::{ToSql, Type},
+};
 
 pub use self::{
     connect::{commits_wait, connect, listen},
@@ -27,6 +31,7 @@ pub use self::{
 };
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+pub type TypedParameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// A pool of connections.
 #[derive(Clone)]
@@ -135,6 +140,11 @@ impl Connection {
             client.query(&statement, parameters).await
         })
         .await
+    }
+
+    /// Runs a statement without preparing it, so that it also runs behind a connection pooler, and returns its rows.
+    pub async fn query_unnamed(&self, sql: &str, parameters: TypedParameters<'_>) -> Result<Vec<Row>, Error> {
+        self.answer(async |client| client.query_typed(sql, parameters).await).await
     }
 
     /// Runs a statement and returns its first row.

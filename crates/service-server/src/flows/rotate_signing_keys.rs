@@ -102,7 +102,7 @@ pub async fn retire(app: &App, kid: &str) -> Result<(), RetireKeyError> {
     key.schedule.retired_at = Some(key.schedule.retired_at.map_or(now, |at| at.min(now)));
     write(app, transaction.db(), key).await?;
     node_event(EventName::KeyRetired, now, json!({}))?.subject(kid).insert(transaction.db()).await?;
-    transaction.revoke(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin).await?;
+    transaction.revoke(Subject::SigningKey(kid.to_owned()), Reason::RevokedByAdmin)?;
     revocation::finish(app, transaction).await?;
     app.reload_signing_keys().await?;
     Ok(())

@@ -1,4 +1,6 @@
-//! Table `revocations`: credentials that were revoked before they expire. Every node follows this table.
+//! Tables `revocations` and `revocation_lanes`: credentials that were revoked before they expire. Every node follows them.
+//!
+//! The statements of a follower are not prepared, so that they also run behind a connection pooler.
 
 use service_api::{
     errors::Reason,
@@ -6,127 +8,148 @@ use service_api::{
 };
 use service_rules::{
     Timestamp,
-    revocation::{Revocation, Subject},
+    revocation::{
+        Revocation, Subject,
+        position::{Heads, LANES, LanePage, Place},
+    },
 };
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::Type};
+use uuid::Uuid;
 
 use crate::database::{Connection, Error, Identity};
 
-/// How far a node has read the table: over which connection, and which transactions it has seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeedPosition {
-    /// The database server. It differs after a failover or a restore.
-    pub server: Identity,
-    /// The backend process that answered. It does not survive a crash, after which PostgreSQL may assign transaction
-    /// numbers again.
-    pub backend: String,
-    pub snapshot: String,
-}
-
-/// The revocations that a read returned, and where the next read begins.
-pub struct FeedBatch {
-    pub revocations: Vec<Revocation>,
-    pub position: FeedPosition,
-    /// Whether it was read from a standby, which may lag.
-    pub from_standby: bool,
-    /// The newest heartbeat of any node; read on a standby only.
-    pub newest_beat_at: Option<Timestamp>,
+/// What a server says about itself.
+pub struct FeedServer {
+    pub identity: Identity,
+    /// Whether it is a standby, which may lag.
+    pub is_standby: bool,
+    /// The heartbeat of this node that the server has, if it is a standby.
+    pub own_beat_at: Option<Timestamp>,
     /// The time of the database.
     pub database_time: Timestamp,
 }
 
-/// Stores a revocation.
-pub async fn insert(db: &Connection, id: RevocationId, revocation: &Revocation) -> Result<(), Error> {
-    let (kind, subject) = to_text(&revocation.subject);
-    db.execute(
-        r"insert into revocations (id, kind, subject, because, not_before, forget_at)
-          values ($1, $2, $3, $4, $5, $6)",
-        &[&id.uuid(), &kind, &subject, &revocation.because.as_str(), &revocation.not_before, &revocation.forget_at],
-    )
-    .await
-    .map(drop)
+/// A page of a lane.
+pub struct LaneOfRevocations {
+    pub lane: usize,
+    pub page: LanePage,
+    pub revocations: Vec<Revocation>,
 }
 
-/// Stores revocations of several grants or several CLI tokens in one statement. All of them have the reason and the
-/// times of the first.
-pub async fn insert_several(db: &Connection, revocations: &[(RevocationId, Revocation)]) -> Result<(), Error> {
-    let Some((_, first)) = revocations.first() else { return Ok(()) };
+/// Stores revocations. It must be the last statement before the commit: the transaction holds the lane from here on, so
+/// that the numbers of a lane are in the order of commits.
+pub async fn insert(db: &Connection, lane: usize, revocations: &[(RevocationId, Revocation)]) -> Result<(), Error> {
     let ids: Vec<_> = revocations.iter().map(|(id, _)| id.uuid()).collect();
     let (kinds, subjects): (Vec<_>, Vec<_>) =
         revocations.iter().map(|(_, revocation)| to_text(&revocation.subject)).unzip();
-    db.execute(
-        r"insert into revocations (id, kind, subject, because, not_before, forget_at)
-          select id, kind, subject, $4, $5, $6
-            from unnest($1::uuid[], $2::text[], $3::text[]) as made (id, kind, subject)",
-        &[&ids, &kinds, &subjects, &first.because.as_str(), &first.not_before, &first.forget_at],
-    )
-    .await
-    .map(drop)
+    let reasons: Vec<_> = revocations.iter().map(|(_, revocation)| revocation.because.as_str()).collect();
+    let (not_before, forget_at): (Vec<_>, Vec<_>) =
+        revocations.iter().map(|(_, revocation)| (revocation.not_before, revocation.forget_at)).unzip();
+    let stored = db
+        .execute(
+            r"with taken as (
+                  update revocation_lanes
+                     set last = last + cardinality($2::uuid[]), last_id = ($2::uuid[])[cardinality($2::uuid[])]
+                   where lane = $1
+                  returning last - cardinality($2::uuid[]) as before
+              )
+              insert into revocations (lane, number, id, kind, subject, because, not_before, forget_at)
+              select $1, taken.before + made.place, made.id, made.kind, made.subject, made.because, made.not_before,
+                     made.forget_at
+                from taken
+                cross join unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+                           with ordinality as made (id, kind, subject, because, not_before, forget_at, place)",
+            &[&lane_number(lane), &ids, &kinds, &subjects, &reasons, &not_before, &forget_at],
+        )
+        .await?;
+    // Without its lane the revocation would be stored nowhere.
+    if stored == u64::try_from(revocations.len()).unwrap_or(u64::MAX) {
+        Ok(())
+    } else {
+        Err(super::impossible("revocation_lanes", "lane"))
+    }
 }
 
-/// Returns all revocations that are still relevant.
-///
-/// A standby does not report which transactions of its snapshot are in progress. There the position is the oldest
-/// transaction of the snapshot, and the next read returns later revocations again.
-pub async fn list(db: &Connection, now: Timestamp) -> Result<FeedBatch, Error> {
+/// Returns the head of each lane. Nodes run this many times a second, so it does nothing else.
+pub async fn poll(db: &Connection) -> Result<Heads, Error> {
+    let rows = db.query_unnamed(r"select lane, last, last_id from revocation_lanes", &[]).await?;
+    let mut heads = [None; LANES];
+    for row in &rows {
+        let head = heads.get_mut(lane_index(row)?).ok_or_else(|| super::impossible("revocation_lanes", "lane"))?;
+        *head = place(row, "last", "last_id")?;
+    }
+    Ok(heads)
+}
+
+/// Returns what the server says about itself. A standby tells by the heartbeats of this node how far it has come.
+pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Error> {
     let rows = db
-        .query(
-            r"select case when pg_is_in_recovery()
-                          then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))
-                          else pg_current_snapshot()::text
-                     end as snapshot,
-                     clock_timestamp() as database_time, pg_is_in_recovery() as from_standby,
-                     case when pg_is_in_recovery() then (select max(beat_at) from node_heartbeats) end
-                         as newest_beat_at,
+        .query_unnamed(
+            r"select pg_is_in_recovery() as is_standby, clock_timestamp() as database_time,
                      system_identifier::text as system,
                      case when pg_is_in_recovery()
                           then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
                                   from pg_control_checkpoint() c cross join pg_control_recovery() r)
                           else left(pg_walfile_name(pg_current_wal_lsn()), 8)
                      end as timeline,
-                     pid::text || '/' || backend_start::text as backend,
-                     kind, subject, because, not_before, forget_at
-                from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid())
-                left join revocations on forget_at > $1",
-            &[&now],
+                     case when pg_is_in_recovery() then (select beat_at from node_heartbeats where node_id = $1) end
+                         as own_beat_at
+                from pg_control_system()",
+            &[(&node_id, Type::UUID)],
         )
         .await?;
-    read(&rows)
+    let row = rows.first().ok_or_else(|| super::impossible("pg_control_system", "system_identifier"))?;
+    let identity = Identity::parse(row.try_get("system")?, row.try_get("timeline")?);
+    Ok(FeedServer {
+        identity: identity.ok_or_else(|| super::impossible("pg_control_system", "timeline"))?,
+        is_standby: row.try_get("is_standby")?,
+        own_beat_at: row.try_get("own_beat_at")?,
+        database_time: row.try_get("database_time")?,
+    })
 }
 
-/// Returns the revocations of transactions that `snapshot` does not include.
-pub async fn list_since(db: &Connection, snapshot: &str) -> Result<FeedBatch, Error> {
+/// Returns a page of each of these lanes, from the given numbers on. `size` limits the revocations of a lane.
+pub async fn list(db: &Connection, wanted: &[(usize, i64)], size: usize) -> Result<Vec<LaneOfRevocations>, Error> {
+    let (lanes, numbers): (Vec<_>, Vec<_>) = wanted.iter().map(|(lane, from)| (lane_number(*lane), *from)).unzip();
     let rows = db
-        .query(
-            r"select case when pg_is_in_recovery()
-                          then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))
-                          else pg_current_snapshot()::text
-                     end as snapshot,
-                     clock_timestamp() as database_time, pg_is_in_recovery() as from_standby,
-                     case when pg_is_in_recovery() then (select max(beat_at) from node_heartbeats) end
-                         as newest_beat_at,
-                     system_identifier::text as system,
-                     case when pg_is_in_recovery()
-                          then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
-                                  from pg_control_checkpoint() c cross join pg_control_recovery() r)
-                          else left(pg_walfile_name(pg_current_wal_lsn()), 8)
-                     end as timeline,
-                     pid::text || '/' || backend_start::text as backend,
-                     kind, subject, because, not_before, forget_at
-                from pg_control_system() cross join pg_stat_get_activity(pg_backend_pid()) left join revocations
-                  on written_by >= pg_snapshot_xmin($1::text::pg_snapshot)
-                 and not pg_visible_in_snapshot(written_by, $1::text::pg_snapshot)",
-            &[&snapshot],
+        .query_unnamed(
+            r"select l.lane, l.last, l.last_id, r.number, r.id, r.kind, r.subject, r.because, r.not_before, r.forget_at
+                from unnest($1::smallint[], $2::bigint[]) as wanted (lane, number)
+                join revocation_lanes l on l.lane = wanted.lane
+                left join lateral (select * from revocations r where r.lane = wanted.lane and r.number >= wanted.number
+                                    order by r.number limit $3) r on true
+               order by l.lane, r.number",
+            &[
+                (&lanes, Type::INT2_ARRAY),
+                (&numbers, Type::INT8_ARRAY),
+                (&i64::try_from(size).unwrap_or(i64::MAX), Type::INT8),
+            ],
         )
         .await?;
-    read(&rows)
+    let mut pages: Vec<LaneOfRevocations> = Vec::with_capacity(wanted.len());
+    for row in &rows {
+        let lane = lane_index(row)?;
+        if pages.last().is_none_or(|last| last.lane != lane) {
+            let page = LanePage { head: place(row, "last", "last_id")?, places: Vec::new(), is_full: false };
+            pages.push(LaneOfRevocations { lane, page, revocations: Vec::new() });
+        }
+        let (Some(found), Some(LaneOfRevocations { page, revocations, .. })) =
+            (place(row, "number", "id")?, pages.last_mut())
+        else {
+            continue;
+        };
+        page.places.push(found);
+        page.is_full = page.places.len() >= size;
+        revocations.push(revocation(row)?);
+    }
+    Ok(pages)
 }
 
 /// Deletes a batch of revocations whose credentials have expired.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(
-        r"delete from revocations where id in
-              (select id from revocations where forget_at <= $1 limit $2 for update skip locked)",
+        r"delete from revocations where (lane, number) in
+              (select lane, number from revocations where forget_at <= $1 limit $2 for update skip locked)",
         &[&batch.now, &batch.size],
     )
     .await
@@ -137,19 +160,18 @@ pub async fn notify(db: &Connection) -> Result<(), Error> {
     db.execute(r"select pg_notify('service_revocations', '')", &[]).await.map(drop)
 }
 
-fn read(rows: &[Row]) -> Result<FeedBatch, Error> {
-    let first = rows.first().ok_or_else(|| super::impossible("revocations", "id"))?;
-    let server = Identity::parse(first.try_get("system")?, first.try_get("timeline")?);
-    let position = FeedPosition {
-        server: server.ok_or_else(|| super::impossible("pg_control_system", "timeline"))?,
-        backend: first.try_get("backend")?,
-        snapshot: first.try_get("snapshot")?,
-    };
-    let (from_standby, newest_beat_at) = (first.try_get("from_standby")?, first.try_get("newest_beat_at")?);
-    let database_time = first.try_get("database_time")?;
-    let written = rows.iter().filter(|row| !matches!(row.try_get::<_, Option<&str>>("kind"), Ok(None)));
-    let revocations = written.map(revocation).collect::<Result<_, _>>()?;
-    Ok(FeedBatch { revocations, position, from_standby, newest_beat_at, database_time })
+fn lane_number(lane: usize) -> i16 {
+    i16::try_from(lane).unwrap_or(i16::MAX)
+}
+
+fn lane_index(row: &Row) -> Result<usize, Error> {
+    usize::try_from(row.try_get::<_, i16>("lane")?).map_err(|_| super::impossible("revocation_lanes", "lane"))
+}
+
+/// Reads a place from two columns; `None`: the lane was never used, or nothing was found.
+fn place(row: &Row, number: &str, id: &str) -> Result<Option<Place>, Error> {
+    let id: Option<Uuid> = row.try_get(id)?;
+    id.map(|id| Ok(Place { number: row.try_get(number)?, id: id.into() })).transpose()
 }
 
 fn revocation(row: &Row) -> Result<Revocation, Error> {

@@ -51,7 +51,7 @@ pub async fn run(app: App, progress: Progress) {
             () = app.stop.cancelled() => return,
             // Requests wait for the comparison with a new server.
             () = app.servers.changed() => {}
-            () = tokio::time::sleep(with_jitter(wait)) => {}
+            () = tokio::time::sleep(wait + random::jitter(BEAT_JITTER)) => {}
         }
         wait = match beat(&app).await {
             Ok(()) => {
@@ -78,9 +78,4 @@ pub fn write_anchor(app: &App) -> anyhow::Result<()> {
         (Some(path), Some(anchor)) if app.fence() == Fence::Open => restore_fence::write_anchor(path, anchor),
         _ => Ok(()),
     }
-}
-
-fn with_jitter(wait: Duration) -> Duration {
-    let drawn = random::bytes::<1>().map_or(0, |[byte]| u32::from(byte));
-    wait + BEAT_JITTER * drawn / 255
 }

@@ -1,23 +1,33 @@
 //! The revocation feed: how a node learns of revocations by other nodes.
 //!
-//! Each node polls the table `revocations` over its own connection, so that a busy pool does not delay it. A
-//! notification triggers a poll at once; without it the next poll comes a quarter of a second later. The position in
-//! the feed is a PostgreSQL snapshot, so transactions that commit late are never missed.
+//! Each node polls the lanes of the table `revocations` over its own connection, so that a busy pool does not delay it. A
+//! poll reads the last number of each lane, and then only what is new. A notification triggers a poll; without it the
+//! next poll comes a quarter of a second later. `service_rules::revocation::position` explains why nothing is missed.
+//!
+//! With `database.feed_urls` a node polls one of several servers, any of which may be a standby. If one fails or lags, the
+//! node turns to the next.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use service_rules::{Timestamp, revocation::Subject};
+use service_rules::{
+    Timestamp,
+    revocation::{
+        Revocation, Subject,
+        position::{FeedPosition, Heads, PageVerdict, Place},
+    },
+};
 use tokio::time::Instant;
 
 use crate::{
     app::App,
     clock::MAX_CLOCK_DIFFERENCE,
-    database::{self, FormerPrimary},
+    crypto::random,
+    database::{self, Connection, Database, FormerPrimary},
     flows::revocation,
     store::{
         self,
-        revocations::{FeedBatch, FeedPosition},
+        revocations::{FeedServer, LaneOfRevocations},
     },
     tasks::supervisor::Progress,
     tokens::revocations::{FeedRead, FeedSource},
@@ -26,115 +36,214 @@ use crate::{
 /// The channel on which nodes notify each other; see `store/revocations.rs`.
 const NOTIFY_CHANNEL: &str = "service_revocations";
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The shortest interval between two notifications. Revocations in between share one.
-const NOTIFY_INTERVAL: Duration = Duration::from_millis(20);
+/// The shortest time between two polls, however many notifications arrive.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The shortest time between two notifications of all nodes together. Revocations in between share one.
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(50);
+/// The maximum that is added when several nodes wait to notify, so that one of them comes first.
+const NOTIFY_JITTER: Duration = Duration::from_millis(25);
+/// How often a node asks the server that it polls which one it is, and what time it is there.
+const IDENTIFY_INTERVAL: Duration = Duration::from_secs(2);
 const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The timeout for reading the whole table.
-const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of revocations that are read in one statement.
+const PAGE_SIZE: usize = 10_000;
+/// The timeout for reading a page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A standby on which no heartbeat of this node arrived for this time lags, and another server is polled if there is one.
+const LAGS_AFTER: Duration = Duration::from_secs(10);
 
-/// Reads the whole table before the node serves requests; returns the position.
-pub async fn read_all(app: &App) -> anyhow::Result<FeedPosition> {
-    read(app, None).await
+/// Follows the revocations for a node.
+pub struct Follower {
+    app: App,
+    position: FeedPosition,
+    /// Which of the node's feed databases is polled.
+    server: usize,
+    /// What that server said about itself, and when it was asked.
+    identified: Option<(Identified, Instant)>,
 }
 
-/// Follows the table from the position that [`read_all`] returned.
-pub async fn follow(app: App, begun: FeedPosition, progress: Progress) {
-    let mut position = Some(begun);
-    loop {
-        tokio::select! {
-            () = app.stop.cancelled() => return,
-            () = app.revocations.poll_requested.notified() => {}
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
+/// What a node knows about the server that it polls.
+#[derive(Clone, Copy)]
+struct Identified {
+    source: FeedSource,
+    clock_is_off: bool,
+}
+
+impl Follower {
+    /// Reads all revocations, before the node serves requests.
+    ///
+    /// # Errors
+    /// If no server can be read: why the last one could not.
+    pub async fn start(app: &App) -> anyhow::Result<Self> {
+        let mut follower = Self { app: app.clone(), position: FeedPosition::default(), server: 0, identified: None };
+        let mut read = follower.read().await;
+        for _ in 1..app.feed_databases.len() {
+            if read.is_err() {
+                follower.turn_to_next_server();
+                read = follower.read().await;
+            }
         }
-        let clock_was_off = app.revocations.clock_is_off();
-        let read = read(&app, position.as_ref()).await;
-        if read.is_ok() {
-            progress.succeeded();
+        read.map(|()| follower)
+    }
+
+    /// Polls until the node stops.
+    pub async fn run(mut self, progress: Progress) {
+        let stop = self.app.stop.clone();
+        let mut polled_at = Instant::now();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.app.revocations.poll_requested.notified() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(polled_at + MIN_POLL_INTERVAL) => {}
+            }
+            polled_at = Instant::now();
+            match self.read().await {
+                Ok(()) => progress.succeeded(),
+                Err(error) => {
+                    tracing::warn!(error = format!("{error:#}"), "Could not read the revocations");
+                    self.turn_to_next_server();
+                }
+            }
         }
-        match read {
-            // Entries that a wrong clock expired are read again.
-            Ok(_) if clock_was_off => position = None,
-            Ok(next) => position = Some(next),
-            Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not read the revocations"),
+    }
+
+    /// Reads what is new since the last read.
+    pub async fn read(&mut self) -> anyhow::Result<()> {
+        let app = self.app.clone();
+        let database = &app.feed_databases[self.server];
+        let began = Instant::now();
+        let db = database.connect().await?;
+        let Identified { source, clock_is_off } = self.identify(&db).await?;
+        app.metrics.revocation_polls.inc();
+        let heads = store::revocations::poll(&db).await?;
+        drop(db);
+        let mut of_keys = false;
+        read_lanes(database, &heads, &mut self.position, |revocations| {
+            of_keys |= revocations.iter().any(|revocation| matches!(revocation.subject, Subject::SigningKey(_)));
+            app.revocations.insert_read(revocations);
+        })
+        .await?;
+        app.revocations.record_read(&FeedRead { began, source, clock_is_off, now: app.clock.now() });
+        if matches!(source, FeedSource::Standby(arrived) if arrived.is_none_or(|at| at.elapsed() > LAGS_AFTER)) {
+            self.turn_to_next_server();
         }
+        if of_keys {
+            // Not awaited: tokens of the key are rejected already. This only removes it from the published keys.
+            tokio::spawn(async move { app.reload_signing_keys().await });
+        }
+        Ok(())
+    }
+
+    /// Returns what the server says about itself. It is asked every two seconds, after a failed poll, and as long as this
+    /// node does not know the current revocations.
+    async fn identify(&mut self, db: &Connection) -> anyhow::Result<Identified> {
+        if let Some((identified, at)) = self.identified
+            && at.elapsed() < IDENTIFY_INTERVAL
+            && self.app.revocations.stale().is_none()
+        {
+            return Ok(identified);
+        }
+        let (began, now) = (Instant::now(), self.app.clock.now());
+        let server = store::revocations::identify(db, self.app.node_id).await?;
+        let refused = |FormerPrimary| anyhow::anyhow!("this server is a former primary");
+        self.app.servers.record(&server.identity).map_err(refused)?;
+        let clock_is_off = self.app.clock.is_off(now, server.database_time);
+        let was_off = self.app.revocations.clock_is_off();
+        if clock_is_off && !was_off {
+            tracing::error!(
+                "This node's clock differs from the database's: the node serves no requests until they agree"
+            );
+        }
+        if was_off && !clock_is_off {
+            // Revocations that a wrong clock expired are read again.
+            self.position = FeedPosition::default();
+        }
+        let source = source(&server, began, now);
+        Ok(self.identified.insert((Identified { source, clock_is_off }, began)).0)
+    }
+
+    fn turn_to_next_server(&mut self) {
+        self.server = (self.server + 1) % self.app.feed_databases.len();
+        self.identified = None;
     }
 }
 
-/// Returns where the revocations were read. On a standby, the newest heartbeat tells how old they are.
-fn source(batch: &FeedBatch, began: Instant, now: Timestamp) -> FeedSource {
-    if !batch.from_standby {
+/// Returns where revocations are read. On a standby, the heartbeat of this node that arrived there tells how old they are.
+fn source(server: &FeedServer, began: Instant, now: Timestamp) -> FeedSource {
+    if !server.is_standby {
         return FeedSource::Primary;
     }
-    let age = batch.newest_beat_at.map(|at| now.duration_since(at));
-    // A heartbeat from the future was written by a wrong clock, and tells nothing.
+    let age = server.own_beat_at.map(|at| now.duration_since(at));
+    // A heartbeat from the future was written before this node's clock was set back, and tells nothing.
     let age = age.filter(|age| *age >= -MAX_CLOCK_DIFFERENCE).map(|age| age.max(SignedDuration::ZERO).unsigned_abs());
     FeedSource::Standby(age.and_then(|age| began.checked_sub(age)))
 }
 
-/// Reads the table from `position` or from the beginning; returns the next position.
-async fn read(app: &App, position: Option<&FeedPosition>) -> anyhow::Result<FeedPosition> {
-    let began = Instant::now();
-    let (batch, now) = fetch(app, position).await?;
-    let clock_is_off = app.clock.is_off(now, batch.database_time);
-    if clock_is_off && !app.revocations.clock_is_off() {
-        tracing::error!("This node's clock differs from the database's: the node serves no requests until they agree");
-    }
-    let next = batch.position.clone();
-    let of_keys = batch.revocations.iter().any(|revocation| matches!(revocation.subject, Subject::SigningKey(_)));
-    let source = source(&batch, began, now);
-    app.revocations.apply_read(&FeedRead { began, source, clock_is_off, now }, batch.revocations);
-    if of_keys {
-        // Not awaited: tokens of the key are rejected already. This only removes it from the published keys.
-        let app = app.clone();
-        tokio::spawn(async move { app.reload_signing_keys().await });
-    }
-    Ok(next)
-}
-
-/// Reads what is new since `position`; also returns the time at which the read began.
-///
-/// A position is valid on the connection that it was read over. A server that crashed, failed over or was restored may
-/// assign transaction numbers again. Then the whole table is read.
-async fn fetch(app: &App, position: Option<&FeedPosition>) -> anyhow::Result<(FeedBatch, Timestamp)> {
-    if let Some(position) = position {
-        let db = app.feed_database.connect().await?;
-        let now = app.clock.now();
-        let batch = store::revocations::list_since(&db, &position.snapshot).await?;
-        record_server(app, &batch)?;
-        if batch.position.backend == position.backend {
-            return Ok((batch, now));
-        }
-        if batch.position.server != position.server {
-            tracing::warn!("The database server changed by failover or restore: reading all revocations again");
+/// Reads each lane from `position` up to its head, and calls `found` with what is new. Revocations may be found twice.
+pub async fn read_lanes(
+    database: &Database,
+    heads: &Heads,
+    position: &mut FeedPosition,
+    mut found: impl FnMut(Vec<Revocation>),
+) -> anyhow::Result<()> {
+    let mut unread = position.unread(heads);
+    while !unread.is_empty() {
+        let wanted: Vec<_> = unread.iter().map(|lane| (*lane, position.begin(*lane))).collect();
+        let db = database.connect_within(PAGE_TIMEOUT).await?;
+        let pages = store::revocations::list(&db, &wanted, PAGE_SIZE / wanted.len()).await?;
+        anyhow::ensure!(pages.len() == wanted.len(), "a lane of revocations is missing");
+        for LaneOfRevocations { lane, page, revocations } in pages {
+            match position.advance(lane, &page) {
+                PageVerdict::Restart => continue,
+                PageVerdict::More => {}
+                PageVerdict::Complete => {
+                    // Behind one address there are several servers, and another one answered than before.
+                    anyhow::ensure!(
+                        is_at_least(page.head, heads[lane]),
+                        "this server lags behind the one polled before"
+                    );
+                    unread.retain(|unread| *unread != lane);
+                }
+            }
+            found(revocations);
         }
     }
-    let db = app.feed_database.connect_within(LIST_TIMEOUT).await?;
-    let now = app.clock.now();
-    let batch = store::revocations::list(&db, now).await?;
-    record_server(app, &batch)?;
-    Ok((batch, now))
+    Ok(())
 }
 
-/// Rejects what a former primary returned. Its connection is closed before the next read.
-fn record_server(app: &App, batch: &FeedBatch) -> anyhow::Result<()> {
-    app.servers
-        .record(&batch.position.server)
-        .map_err(|FormerPrimary| anyhow::anyhow!("this server is a former primary"))
+fn is_at_least(head: Option<Place>, expected: Option<Place>) -> bool {
+    head.map(|head| head.number) >= expected.map(|expected| expected.number)
 }
 
 /// Notifies the other nodes of revocations that this node committed.
+///
+/// If a notification was sent a moment ago by any node, this node waits. A notification by another node in the meantime
+/// announces this node's revocations too.
 pub async fn notify_nodes(app: App, progress: Progress) {
     loop {
         tokio::select! {
             () = app.stop.cancelled() => return,
             () = app.revocations.notify_requested.notified() => {}
         }
+        let requested_at = Instant::now();
+        if let Some(last) = app.revocations.last_notification().filter(|last| *last + NOTIFY_INTERVAL > requested_at) {
+            tokio::time::sleep_until(last + NOTIFY_INTERVAL + random::jitter(NOTIFY_JITTER)).await;
+            if app.revocations.last_notification().is_some_and(|last| last > requested_at) {
+                continue;
+            }
+        }
         match revocation::notify_nodes(&app).await {
-            Ok(()) => progress.succeeded(),
+            Ok(()) => {
+                app.revocations.record_notification();
+                progress.succeeded();
+            }
             // Other nodes find the revocations with their next poll.
             Err(error) => tracing::debug!(error = format!("{error:#}"), "Could not notify the other nodes"),
         }
-        tokio::time::sleep(NOTIFY_INTERVAL).await;
     }
 }
 
@@ -142,6 +251,7 @@ pub async fn notify_nodes(app: App, progress: Progress) {
 pub async fn listen(app: App, progress: Progress) {
     loop {
         let listening = database::listen(&app.config.database, NOTIFY_CHANNEL, || {
+            app.revocations.record_notification();
             app.revocations.poll_requested.notify_one();
             progress.succeeded();
         });

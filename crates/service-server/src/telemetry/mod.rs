@@ -43,6 +43,7 @@ pub struct Metrics {
     pub database_connections_free: Gauge,
     pub revocations: Gauge,
     pub revocations_age: Gauge<f64, AtomicU64>,
+    pub revocation_polls: Counter,
     pub heartbeat_age: Gauge<f64, AtomicU64>,
     pub room: Gauge,
     pub bodies_room: Gauge,
@@ -95,6 +96,7 @@ impl Default for Metrics {
             database_connections_free: Gauge::default(),
             revocations: Gauge::default(),
             revocations_age: Gauge::default(),
+            revocation_polls: Counter::default(),
             heartbeat_age: Gauge::default(),
             room: Gauge::default(),
             bodies_room: Gauge::default(),
@@ -130,6 +132,7 @@ impl Metrics {
             "Seconds since revocations were last read; beyond 30 the node rejects all tokens",
             age,
         );
+        registry.register("revocation_polls", "Polls for new revocations", self.revocation_polls.clone());
         registry.register(
             "heartbeat_age_seconds",
             "Seconds since the last confirmed heartbeat; beyond 30 the node rejects all tokens",

@@ -2,11 +2,10 @@
 //!
 //! A node that has not read the table for 30 seconds does not know the current revocations, and rejects all tokens.
 //! Reading alone is not enough, because a former primary can still be read. So the node's own heartbeat must have been
-//! confirmed recently. Where the table is read from a standby, the newest heartbeat of any node must have arrived
-//! there.
+//! confirmed recently. Where the table is read from a standby, that heartbeat must also have arrived there.
 
 use std::{
-    sync::{PoisonError, RwLock},
+    sync::{Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -22,8 +21,8 @@ use crate::database;
 
 /// After this time without a read or a heartbeat the node rejects all tokens.
 const REVOCATIONS_STALE_AFTER: Duration = Duration::from_secs(30);
-/// The capacity of the set. A revocation takes about 200 bytes.
-const INITIAL_REVOCATIONS_CAPACITY: usize = 500_000;
+/// The capacity of the set. A revocation takes about 32 bytes.
+const MAX_REVOCATIONS: usize = 2_000_000;
 
 /// The revocations that this node knows, and how current they are.
 pub struct Revocations {
@@ -32,6 +31,8 @@ pub struct Revocations {
     pub(crate) poll_requested: Notify,
     /// Notified when this node committed revocations that other nodes should read.
     pub(crate) notify_requested: Notify,
+    /// When a node last notified the others.
+    last_notification: Mutex<Option<Instant>>,
 }
 
 struct RevocationState {
@@ -49,8 +50,8 @@ struct RevocationState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedSource {
     Primary,
-    /// A standby, and when the newest heartbeat that it has replayed was written. `None`: there is none, or it is too
-    /// old to be represented.
+    /// A standby, and when the last heartbeat of this node that it has replayed was written. `None`: there is none, or it
+    /// is too old to be represented.
     Standby(Option<Instant>),
 }
 
@@ -85,13 +86,18 @@ pub enum RevocationCheckError {
 impl Default for Revocations {
     fn default() -> Self {
         let state = RevocationState {
-            revocations: RevocationSet::with_capacity(INITIAL_REVOCATIONS_CAPACITY),
+            revocations: RevocationSet::with_capacity(MAX_REVOCATIONS),
             read_at: None,
             source: FeedSource::Primary,
             beat_at: None,
             clock_is_off: false,
         };
-        Self { state: RwLock::new(state), poll_requested: Notify::new(), notify_requested: Notify::new() }
+        Self {
+            state: RwLock::new(state),
+            poll_requested: Notify::new(),
+            notify_requested: Notify::new(),
+            last_notification: Mutex::new(None),
+        }
     }
 }
 
@@ -158,7 +164,7 @@ impl Revocations {
         seconds_since(self.state.read().unwrap_or_else(PoisonError::into_inner).read_at)
     }
 
-    /// Returns the age of the relevant heartbeat in seconds: this node's own, or the newest on a standby.
+    /// Returns the age in seconds of this node's last confirmed heartbeat. On a standby it must have arrived there.
     #[must_use]
     pub fn heartbeat_age(&self) -> f64 {
         seconds_since(self.state.read().unwrap_or_else(PoisonError::into_inner).heartbeat())
@@ -180,12 +186,27 @@ impl Revocations {
         self.notify_requested.notify_one();
     }
 
+    /// Returns when a node last notified the others, as far as this node knows.
+    pub(crate) fn last_notification(&self) -> Option<Instant> {
+        *self.last_notification.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a node notified the others.
+    pub(crate) fn record_notification(&self) {
+        *self.last_notification.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
     /// Applies revocations that were read from the table.
-    pub(crate) fn apply_read(&self, read: &FeedRead, revocations: Vec<Revocation>) {
+    pub(crate) fn insert_read(&self, revocations: Vec<Revocation>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         for revocation in revocations {
             state.revocations.insert(revocation);
         }
+    }
+
+    /// Records that the table was read completely.
+    pub(crate) fn record_read(&self, read: &FeedRead) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if !read.clock_is_off {
             state.revocations.forget_expired(read.now);
         }
@@ -199,7 +220,7 @@ impl RevocationState {
     fn heartbeat(&self) -> Option<Instant> {
         match self.source {
             FeedSource::Primary => self.beat_at,
-            FeedSource::Standby(newest) => newest,
+            FeedSource::Standby(arrived) => arrived.min(self.beat_at),
         }
     }
 
@@ -247,7 +268,7 @@ mod tests {
     fn stale(source: FeedSource, read: u64, beat: Option<u64>) -> Option<StaleReason> {
         let revocations = Revocations::default();
         let now = Timestamp::UNIX_EPOCH;
-        revocations.apply_read(&FeedRead { began: ago(read), source, clock_is_off: false, now }, Vec::new());
+        revocations.record_read(&FeedRead { began: ago(read), source, clock_is_off: false, now });
         if let Some(beat) = beat {
             revocations.heartbeat_confirmed(ago(beat));
         }
@@ -264,10 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn on_a_standby_the_newest_heartbeat_that_arrived_counts_rv_10() {
-        let standby = |newest: Option<u64>, own| stale(FeedSource::Standby(newest.map(ago)), 0, own);
+    fn on_a_standby_a_heartbeat_counts_when_it_was_confirmed_and_has_arrived_rv_10() {
+        let standby = |arrived: Option<u64>, own| stale(FeedSource::Standby(arrived.map(ago)), 0, own);
         assert_eq!(standby(None, Some(0)), Some(StaleReason::NotConfirmed));
         assert_eq!(standby(Some(31), Some(0)), Some(StaleReason::NotConfirmed));
-        assert_eq!(standby(Some(29), None), None);
+        assert_eq!(standby(Some(0), None), Some(StaleReason::NotConfirmed));
+        assert_eq!(standby(Some(0), Some(31)), Some(StaleReason::NotConfirmed));
+        assert_eq!(standby(Some(29), Some(29)), None);
     }
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::OnceCell;
 
+pub(crate) use self::supervisor::unprivileged_account;
 use self::supervisor::{Life, Supervisor};
 
 pub struct Cluster {
@@ -128,6 +129,14 @@ impl Cluster {
             Stop::Fast => "INT",
             Stop::Immediate => "QUIT",
         })
+    }
+
+    /// Kills the postmaster with SIGKILL. Its processes end as soon as they notice.
+    pub fn kill(&self) -> Result<()> {
+        let postmaster = self.postmaster().context("PostgreSQL does not run")?.to_string();
+        let killed = std::process::Command::new("kill").args(["-KILL", &postmaster]).status()?;
+        anyhow::ensure!(killed.success(), "PostgreSQL could not be killed");
+        Ok(())
     }
 
     /// Starts PostgreSQL again after [`Cluster::stop`], on the same port.

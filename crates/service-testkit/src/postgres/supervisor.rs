@@ -103,7 +103,8 @@ impl Drop for Supervisor {
     }
 }
 
-fn unprivileged_account() -> Result<Option<(u32, u32)>> {
+/// Returns an account without privileges, user and group, if this process runs as root.
+pub(crate) fn unprivileged_account() -> Result<Option<(u32, u32)>> {
     if id(&["-u"])? != 0 {
         return Ok(None);
     }

@@ -158,7 +158,7 @@ pub async fn disable(app: &App, operator: &Operator, id: &str) -> anyhow::Result
     if !store::clients::mark_disabled(transaction.db(), id, Some(now)).await? {
         return Ok(false);
     }
-    transaction.revoke(Subject::Client(id.to_owned()), Reason::ClientDisabled).await?;
+    transaction.revoke(Subject::Client(id.to_owned()), Reason::ClientDisabled)?;
     let event = operator.event(EventName::ClientDisabled, Some(id), json!({}), now)?;
     store::audit_events::insert(transaction.db(), &event).await?;
     revocation::finish(app, transaction).await?;
@@ -192,7 +192,7 @@ pub async fn revoke_sessions(app: &App, operator: &Operator, id: &str) -> anyhow
         let batch = Batch { now, size: SESSIONS_PER_TRANSACTION };
         let revoked = store::grants::mark_revoked_by_client(transaction.db(), id, reason, batch).await?;
         total += revoked;
-        transaction.revoke(Subject::Client(id.to_owned()), reason).await?;
+        transaction.revoke(Subject::Client(id.to_owned()), reason)?;
         let is_last = revoked < SESSIONS_PER_TRANSACTION.unsigned_abs();
         if is_last {
             let details = json!({ "sessions": total });

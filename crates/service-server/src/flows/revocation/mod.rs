@@ -10,12 +10,12 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{CliTokenId, GrantId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, Id as _, RevocationId, UserId, WorkspaceId},
 };
 use service_rules::{
     Timestamp,
     email::Address,
-    revocation::{Revocation, Subject},
+    revocation::{Revocation, Subject, position::LANES},
     rotation,
 };
 use uuid::Uuid;
@@ -33,7 +33,8 @@ pub struct RevocationTransaction<'a> {
     app: &'a App,
     db: Connection,
     now: Timestamp,
-    revocations: Vec<Revocation>,
+    /// Written with the last statement before the commit.
+    revocations: Vec<(RevocationId, Revocation)>,
 }
 
 impl<'a> RevocationTransaction<'a> {
@@ -58,10 +59,8 @@ impl<'a> RevocationTransaction<'a> {
     }
 
     /// Revokes every token of the subject that was issued until now.
-    pub async fn revoke(&mut self, subject: Subject, reason: Reason) -> anyhow::Result<()> {
-        let revocation = Revocation::of(subject, reason, self.now);
-        store::revocations::insert(&self.db, random::id(self.now)?, &revocation).await?;
-        self.revocations.push(revocation);
+    pub fn revoke(&mut self, subject: Subject, reason: Reason) -> anyhow::Result<()> {
+        self.revocations.push((random::id(self.now)?, Revocation::of(subject, reason, self.now)));
         Ok(())
     }
 
@@ -72,7 +71,7 @@ impl<'a> RevocationTransaction<'a> {
     pub async fn revoke_grant(&mut self, id: GrantId, reason: Reason) -> anyhow::Result<bool> {
         let revoked = store::grants::mark_revoked(&self.db, id, reason, self.now).await?;
         if revoked {
-            self.revoke(Subject::Grant(id), reason).await?;
+            self.revoke(Subject::Grant(id), reason)?;
         } else {
             store::grants::touch(&self.db, id).await?;
         }
@@ -83,7 +82,7 @@ impl<'a> RevocationTransaction<'a> {
     pub async fn revoke_cli_token(&mut self, id: CliTokenId, reason: Reason) -> anyhow::Result<bool> {
         let revoked = store::cli_tokens::mark_revoked(&self.db, id, reason, self.now).await?;
         if revoked {
-            self.revoke(Subject::CliToken(id), reason).await?;
+            self.revoke(Subject::CliToken(id), reason)?;
         } else {
             store::cli_tokens::touch(&self.db, id).await?;
         }
@@ -98,29 +97,20 @@ impl<'a> RevocationTransaction<'a> {
         reason: Reason,
     ) -> anyhow::Result<Vec<GrantId>> {
         let revoked = store::grants::mark_all_revoked(&self.db, user_id, which, reason, self.now).await?;
-        self.revoke_several(revoked.iter().copied().map(Subject::Grant), reason).await?;
+        revoked.iter().try_for_each(|id| self.revoke(Subject::Grant(*id), reason))?;
         Ok(revoked)
     }
 
     /// Revokes several grants of a user with all their tokens. Those that were revoked before keep their reason.
     pub async fn revoke_grants(&mut self, user_id: UserId, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
         let revoked = store::grants::mark_several_revoked(&self.db, user_id, ids, reason, self.now).await?;
-        self.revoke_several(revoked.into_iter().map(Subject::Grant), reason).await
+        revoked.into_iter().try_for_each(|id| self.revoke(Subject::Grant(id), reason))
     }
 
     /// Revokes several CLI tokens of a user. Those that were revoked before keep their reason.
     pub async fn revoke_cli_tokens(&mut self, user_id: UserId, ids: &[Uuid], reason: Reason) -> anyhow::Result<()> {
         let revoked = store::cli_tokens::mark_several_revoked(&self.db, user_id, ids, reason, self.now).await?;
-        self.revoke_several(revoked.into_iter().map(Subject::CliToken), reason).await
-    }
-
-    /// Revokes every token of several subjects of one kind that was issued until now.
-    async fn revoke_several(&mut self, subjects: impl Iterator<Item = Subject>, reason: Reason) -> anyhow::Result<()> {
-        let made = subjects.map(|subject| Ok((random::id(self.now)?, Revocation::of(subject, reason, self.now))));
-        let made = made.collect::<anyhow::Result<Vec<_>>>()?;
-        store::revocations::insert_several(&self.db, &made).await?;
-        self.revocations.extend(made.into_iter().map(|(_, revocation)| revocation));
-        Ok(())
+        revoked.into_iter().try_for_each(|id| self.revoke(Subject::CliToken(id), reason))
     }
 
     /// Ends a membership and revokes every token of the user for the workspace. Returns `false` if there was none. A user who
@@ -133,7 +123,7 @@ impl<'a> RevocationTransaction<'a> {
         let reason = Reason::WorkspaceRemoved;
         self.revoke_grants_of_user(user_id, GrantSelection::For(workspace_id), reason).await?;
         store::cli_tokens::mark_all_revoked(&self.db, user_id, Some(workspace_id), reason, self.now).await?;
-        self.revoke(Subject::Membership(user_id, workspace_id), reason).await?;
+        self.revoke(Subject::Membership(user_id, workspace_id), reason)?;
         Ok(true)
     }
 
@@ -147,7 +137,7 @@ impl<'a> RevocationTransaction<'a> {
         store::invitations::delete_by_workspace(&self.db, id).await?;
         store::blocked_workspaces::delete_by_workspace(&self.db, id).await?;
         store::cli_tokens::mark_revoked_by_workspace(&self.db, id, Reason::WorkspaceRemoved, self.now).await?;
-        self.revoke(Subject::Workspace(id), Reason::WorkspaceRemoved).await?;
+        self.revoke(Subject::Workspace(id), Reason::WorkspaceRemoved)?;
         Ok(true)
     }
 
@@ -178,9 +168,14 @@ impl<'a> RevocationTransaction<'a> {
         Ok(deleted)
     }
 
+    /// Writes the revocations in a random lane, and commits at once, because the lane is held until then.
     pub async fn commit(self) -> Result<(), database::Error> {
+        if let Some((id, _)) = self.revocations.first() {
+            let [.., random] = id.uuid().into_bytes();
+            store::revocations::insert(&self.db, usize::from(random) % LANES, &self.revocations).await?;
+        }
         self.db.commit().await?;
-        self.app.revocations.apply_committed(self.revocations);
+        self.app.revocations.apply_committed(self.revocations.into_iter().map(|(_, revocation)| revocation).collect());
         Ok(())
     }
 }
@@ -211,7 +206,7 @@ pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, Revoca
     store::devices::delete_by_user(transaction.db(), user_id, None).await?;
     store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
-    transaction.revoke(Subject::User(user_id), reason).await?;
+    transaction.revoke(Subject::User(user_id), reason)?;
     node_event(EventName::UserDisabled, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(user_id)
@@ -276,7 +271,7 @@ pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> Result<()
 pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin).await?;
+    transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin)?;
     node_event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, now).not_before)

@@ -239,7 +239,7 @@ pub async fn rotate(
     }
     if old_ends_at > now {
         // It stays valid for a while: nodes that have it cached look it up again.
-        transaction.revoke(Subject::CliToken(old.id), Reason::RevokedByUser).await?;
+        transaction.revoke(Subject::CliToken(old.id), Reason::RevokedByUser)?;
     }
     let created = actor.create_token(app, transaction.db(), &wanted, now).await?;
     let event = actor.meta.event(EventName::CliTokenRotated, now, json!({ "by": created.id }))?;

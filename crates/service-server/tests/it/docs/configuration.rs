@@ -48,6 +48,7 @@ fn the_manuals_example_gives_every_setting_and_passes() -> Result<()> {
     let directory = tempfile::tempdir()?;
     for (name, text) in [
         ("database-url", "postgres://serviced:hush@db1.example,db2.example/service?target_session_attrs=read-write"),
+        ("feed-urls", "postgres://serviced:hush@db3.example/service postgres://serviced:hush@db1.example/service"),
         ("database-ca.pem", certificate),
         ("root-keys", &format!("1:{}\n", BASE64_STANDARD.encode(b"a root key of thirty-two letters"))),
         ("mail-ca.pem", certificate),

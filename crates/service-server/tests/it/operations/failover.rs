@@ -5,11 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::failover::{AT_MOST, Pair, connect};
+use crate::support::{
+    failover::{AT_MOST, Pair, connect},
+    revocations::insert_in_lane,
+};
 use anyhow::{Context as _, Result, ensure};
 use reqwest::Method;
 use serde_json::json;
-use service_server::store;
+use service_rules::revocation::position::FeedPosition;
+use service_server::{app::App, clock::Clock, crypto::random, store, tasks::revocation_feed::read_lanes};
 use service_testkit::{
     postgres::Stop,
     process::Process,
@@ -123,40 +127,41 @@ fn who_has_seen_the_new_primary_listens_to_the_former_no_more_rv_10() -> Result<
     })
 }
 
-/// A standby knows less about which transactions are under way, and nothing may be passed over for that.
+/// On a standby a lane shows what was committed in it, in that order, and a heartbeat tells how far it has come.
 #[test]
 fn a_standby_is_read_without_passing_over_a_late_commit_rv_10() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let pair = Pair::start().await?;
         let mut settings = server.settings.clone();
         settings.set("database.url", &pair.standby.service_url(&pair.database));
-        let on_standby = service_server::app::App::new(
-            service_testkit::server::config(&settings)?,
-            service_server::clock::Clock::System,
-        )?;
-        let insert = |id: u128| {
-            let id = uuid::Uuid::from_u128(id);
-            format!(
-                "insert into revocations (id, kind, subject, because, not_before, forget_at)
-                 values ('{id}', 'everybody', '', 'revoked_by_admin', '2040-01-01Z', '2040-01-01Z')"
-            )
-        };
+        let on_standby = App::new(service_testkit::server::config(&settings)?, Clock::System)?;
         let (late, early) =
             (connect(&pair.primary, &pair.database).await?, connect(&pair.primary, &pair.database).await?);
-        early.batch_execute("set synchronous_commit = remote_apply").await?;
-        late.batch_execute("set synchronous_commit = remote_apply").await?;
-        late.batch_execute(&format!("begin; {}", insert(1))).await?;
-        early.batch_execute(&insert(2)).await?;
-        let db = on_standby.feed_database.connect().await?;
-        let first = store::revocations::list(&db, server.now()).await?;
-        assert!(first.from_standby && first.newest_beat_at.is_none() && first.revocations.len() == 1);
+        for client in [&late, &early] {
+            client.batch_execute("set synchronous_commit = remote_apply").await?;
+        }
+        let insert = |lane| anyhow::Ok(insert_in_lane(lane, random::id(server.now())?, "client", "a"));
+        late.batch_execute(&format!("begin; {}", insert(0)?)).await?;
+        early.batch_execute(&insert(1)?).await?;
+        let database = &on_standby.feed_databases[0];
+        let db = database.connect().await?;
+        let first = store::revocations::poll(&db).await?;
+        assert!(first[0].is_none() && first[1].is_some());
+        let server = store::revocations::identify(&db, on_standby.node_id).await?;
+        assert!(server.is_standby && server.own_beat_at.is_none());
+        drop(db);
+        let (mut position, mut found) = (FeedPosition::default(), 0);
+        read_lanes(database, &first, &mut position, |revocations| found += revocations.len()).await?;
+        assert_eq!(found, 1);
         late.batch_execute("commit").await?;
-        let beat = "insert into node_heartbeats values (gen_random_uuid(), clock_timestamp())";
-        early.batch_execute(beat).await?;
-        let since = store::revocations::list_since(&db, &first.position.snapshot).await?;
-        // The early one is found again, which does no harm.
-        assert_eq!(since.revocations.len(), 2, "the late commit was passed over");
-        assert!(since.newest_beat_at.is_some());
+        let beat = format!("insert into node_heartbeats values ('{}', clock_timestamp())", on_standby.node_id);
+        early.batch_execute(&beat).await?;
+        let db = database.connect().await?;
+        let second = store::revocations::poll(&db).await?;
+        assert!(store::revocations::identify(&db, on_standby.node_id).await?.own_beat_at.is_some());
+        drop(db);
+        read_lanes(database, &second, &mut position, |revocations| found += revocations.len()).await?;
+        assert_eq!(found, 2, "the late commit was passed over");
         Ok(())
     })
 }

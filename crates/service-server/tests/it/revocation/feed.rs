@@ -8,16 +8,22 @@ use service_api::{
     ids::{GrantId, Id as _},
     workspaces::Role,
 };
-use service_rules::{email::Address, revocation::Subject};
+use service_rules::{
+    email::Address,
+    revocation::{Subject, position::FeedPosition},
+};
 use service_server::{
     crypto::random,
     flows::revocation::{self, RevocationTransaction},
+    store,
+    tasks::revocation_feed::read_lanes,
 };
 use service_testkit::server::{Setup, SignedIn, TestServer, with_server};
 
 use crate::support::{
     access::{claims, signed},
     refresh::check_refused,
+    revocations::{insert_in_lane, write_as_another_node},
 };
 
 /// No revocation takes longer, ever; how long they usually take is measured in `revocation_latency.rs`.
@@ -43,16 +49,6 @@ async fn refused_after(server: &TestServer, token: &str) -> Result<Duration> {
         ensure!(began.elapsed() < Duration::from_secs(10), "it is accepted for ever");
     }
     Ok(began.elapsed())
-}
-
-/// An ending as another node would have written it: this node has to read it.
-async fn write_as_another_node(server: &TestServer, kind: &str, subject: &str) -> Result<()> {
-    let id = random::id::<service_api::ids::RevocationId>(server.now())?.uuid();
-    let insert = format!(
-        "insert into revocations (id, kind, subject, because, not_before, forget_at)
-         values ('{id}', '{kind}', '{subject}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')"
-    );
-    server.sql(&insert).await.map(drop)
 }
 
 fn address(text: &str) -> Result<Address> {
@@ -140,7 +136,7 @@ fn what_another_node_ended_is_read_br_18() -> Result<()> {
     })
 }
 
-/// A transaction may take its place early and commit late, behind others that a follower has read already.
+/// A transaction holds its lane until it commits. Those in other lanes do not wait for it.
 #[test]
 fn a_transaction_that_commits_twenty_seconds_late_is_not_skipped() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
@@ -148,14 +144,8 @@ fn a_transaction_that_commits_twenty_seconds_late_is_not_skipped() -> Result<()>
         let (client, connection) =
             tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
-        let id = random::id::<service_api::ids::RevocationId>(server.now())?.uuid();
-        client
-            .batch_execute(&format!(
-                "begin; insert into revocations (id, kind, subject, because, not_before, forget_at)
-                 values ('{id}', 'grant', '{}', 'revoked_by_admin', '2030-01-01Z', '2030-01-01Z')",
-                late.grant_id
-            ))
-            .await?;
+        let insert = insert_in_lane(0, random::id(server.now())?, "grant", &late.grant_id.to_string());
+        client.batch_execute(&format!("begin; {insert}")).await?;
         let (began, mut others) = (Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(20) {
             // Others come and go, and do not wait for the late one.
@@ -183,7 +173,7 @@ fn a_node_that_cannot_read_the_revocations_accepts_nothing_after_thirty_seconds(
         let (client, connection) =
             tokio_postgres::connect(&server.cluster.url(&server.database), tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
-        client.batch_execute("begin; lock table revocations in access exclusive mode").await?;
+        client.batch_execute("begin; lock table revocation_lanes in access exclusive mode").await?;
         let began = Instant::now();
         let refused = loop {
             let response = server.http.get("/v1/whoami", Some(&ann.access_token)).await?;
@@ -206,29 +196,55 @@ fn a_node_that_cannot_read_the_revocations_accepts_nothing_after_thirty_seconds(
     })
 }
 
+/// Returns what is new since the position, and how many rows were read for it.
+async fn read_new(server: &TestServer, position: &mut FeedPosition) -> Result<usize> {
+    let database = &server.app.feed_databases[0];
+    let heads = store::revocations::poll(&database.connect().await?).await?;
+    let mut found = 0;
+    read_lanes(database, &heads, position, |revocations| found += revocations.len()).await?;
+    Ok(found)
+}
+
 #[test]
 fn a_read_goes_on_where_the_last_one_ended() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        let ann = server.sign_in("ann@acme.test", "read").await?;
-        let db = server.app.database.connect().await?;
-        let now = server.now();
-        let first = service_server::store::revocations::list(&db, now).await?;
-        write_as_another_node(server, "grant", &ann.grant_id.to_string()).await?;
-        let since = service_server::store::revocations::list_since(&db, &first.position.snapshot).await?;
-        assert_eq!(since.revocations.len(), 1);
-        assert_eq!(
-            (&since.position.server, &since.position.backend),
-            (&first.position.server, &first.position.backend)
-        );
-        let after = service_server::store::revocations::list_since(&db, &since.position.snapshot).await?;
-        assert!(after.revocations.is_empty());
-        // A snapshot of a database that was far ahead: nothing in this one looks new to it, and so the connection counts.
-        let ahead = "900000000:900000000:";
-        assert!(service_server::store::revocations::list_since(&db, ahead).await?.revocations.is_empty());
-        let other = server.app.database.connect().await?;
-        let elsewhere = service_server::store::revocations::list(&other, now).await?;
-        assert_eq!(elsewhere.revocations.len(), 1);
-        assert_ne!(elsewhere.position.backend, first.position.backend);
+        let mut position = FeedPosition::default();
+        assert_eq!(read_new(server, &mut position).await?, 0);
+        write_as_another_node(server, "client", "a").await?;
+        assert_eq!(read_new(server, &mut position).await?, 1);
+        assert_eq!(read_new(server, &mut position).await?, 0);
+        write_as_another_node(server, "client", "b").await?;
+        // The last one is read again, to see that it is still there.
+        assert_eq!(read_new(server, &mut position).await?, 2);
+        // Rows that expired are deleted, also the last one of a lane.
+        server.sql("delete from revocations").await?;
+        assert_eq!(read_new(server, &mut position).await?, 0);
+        write_as_another_node(server, "client", "c").await?;
+        assert_eq!(read_new(server, &mut position).await?, 1);
+        Ok(())
+    })
+}
+
+/// A failover lost a commit, and the lane assigned its number again.
+#[test]
+fn a_lane_that_was_set_back_is_read_again_rv_10() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let mut position = FeedPosition::default();
+        for subject in ["a", "b", "c"] {
+            write_as_another_node(server, "client", subject).await?;
+        }
+        assert_eq!(read_new(server, &mut position).await?, 3);
+        let set_back = "with gone as (delete from revocations where number > 1)
+                        update revocation_lanes l set last = 1, last_id = r.id from revocations r
+                         where l.lane = 1 and (r.lane, r.number) = (1, 1)";
+        for subjects in [&["d"][..], &["d", "e"], &["d", "e", "f"]] {
+            let mut behind = position.clone();
+            server.sql(set_back).await?;
+            for subject in subjects {
+                write_as_another_node(server, "client", subject).await?;
+            }
+            assert_eq!(read_new(server, &mut behind).await?, 1 + subjects.len(), "{subjects:?}");
+        }
         Ok(())
     })
 }
@@ -240,7 +256,7 @@ fn an_ending_that_was_not_committed_ended_nothing() -> Result<()> {
         let mut transaction = RevocationTransaction::begin(&server.app, server.now()).await?;
         let because = service_api::errors::Reason::RevokedByUser;
         assert!(transaction.revoke_grant(ann.grant_id, because).await?);
-        transaction.revoke(Subject::User(ann.user_id), because).await?;
+        transaction.revoke(Subject::User(ann.user_id), because)?;
         drop(transaction);
         check_alive(server, &ann.access_token).await?;
         crate::support::refresh::refreshed(server, &ann.refresh_token).await.map(drop)

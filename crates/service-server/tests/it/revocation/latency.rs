@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::try_join_all;
 use reqwest::Method;
+use service_server::crypto::random;
 use service_testkit::{
     fault_proxy::FaultProxy,
     postgres::{Cluster, Stop},
@@ -17,6 +18,8 @@ use service_testkit::{
     server::{Setup, SignedIn, TestServer, fresh_database, otp_exchange, refresh_body, request_code, signed_in},
 };
 use tokio::time::sleep;
+
+use crate::support::revocations::insert_in_lane;
 
 const SERVICED: &str = env!("CARGO_BIN_EXE_serviced");
 const REVOCATIONS: usize = 200;
@@ -140,8 +143,8 @@ fn histogram(seen: &[Duration], killed: u32) -> String {
     )
 }
 
-/// The disk of an hour ago under a node that goes on: the same database by every name, and its transactions are counted
-/// from where they were.
+/// The disk of an hour ago under a node that goes on: the same database by every name, and its lanes are numbered from where
+/// they were.
 #[test]
 fn what_is_ended_in_a_database_that_was_set_back_is_heard() -> Result<()> {
     setup().run(async |server| {
@@ -162,22 +165,18 @@ fn what_is_ended_in_a_database_that_was_set_back_is_heard() -> Result<()> {
         cluster.resume()?;
         let (client, connection) = tokio_postgres::connect(&cluster.url(&database), tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
-        for _ in 0..2_000 {
-            client.batch_execute("select pg_current_xact_id()").await?;
+        for lane in (0..16).cycle().take(64) {
+            client.batch_execute(&insert_in_lane(lane, random::id(server.now())?, "client", "other")).await?;
         }
         let followed = Instant::now();
-        while !node.ops.get("/metrics", None).await?.text.contains("service_revocations_age_seconds 0.0") {
+        while !node.ops.get("/metrics", None).await?.text.contains("service_revocations 1\n") {
             ensure!(followed.elapsed() < Duration::from_secs(10), "the node does not follow");
         }
         cluster.stop(Stop::Fast)?;
         std::fs::remove_dir_all(&data)?;
         copy(&kept, &data)?;
         cluster.resume()?;
-        let insert = format!(
-            "insert into revocations (id, kind, subject, because, not_before, forget_at)
-             values (gen_random_uuid(), 'grant', '{}', 'revoked_by_admin', '2040-01-01Z', '2040-01-01Z')",
-            ann.grant_id
-        );
+        let insert = insert_in_lane(7, random::id(server.now())?, "grant", &ann.grant_id.to_string());
         let (client, connection) = tokio_postgres::connect(&cluster.url(&database), tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
         client.batch_execute(&insert).await?;

@@ -17,6 +17,7 @@ pub(crate) mod otp;
 pub(crate) mod otp_kinds;
 pub(crate) mod projects;
 pub(crate) mod refresh;
+pub(crate) mod revocations;
 pub(crate) mod revoke;
 pub(crate) mod spaces;
 pub(crate) mod step_up;
