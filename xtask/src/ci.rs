@@ -28,7 +28,7 @@ const STEPS: [Step; 7] = [
     Step { name: "lint", what: "formatting, words, documents, spelling, workflows, clippy, map", run: lint },
     Step { name: "deps", what: "forbidden dependencies, licences, bans, sources, unused dependencies", run: deps },
     Step { name: "doc", what: "rustdoc with warnings as errors, manual pages", run: doc },
-    Step { name: "bench", what: "a short benchmark", run: bench },
+    Step { name: "bench", what: "a short benchmark, and a short measurement of capacity", run: bench },
     Step { name: "description", what: "the running service against its own description", run: description },
     Step { name: "test", what: "all tests that need neither a browser nor a keyring", run: test },
     Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
@@ -101,7 +101,8 @@ fn doc(steps: &mut Steps) -> Result<()> {
 }
 
 fn bench(steps: &mut Steps) -> Result<()> {
-    steps.run("A short benchmark", "cargo xtask bench --quick --debug")
+    steps.run("A short benchmark", "cargo xtask bench --quick --debug")?;
+    steps.run("A short measurement of capacity", "cargo xtask capacity --quick")
 }
 
 fn description(steps: &mut Steps) -> Result<()> {

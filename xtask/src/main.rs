@@ -1,7 +1,8 @@
-//! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | clients |
-//! schemathesis | screenshots | faults | man | cli-kills`.
+//! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | capacity |
+//! clients | schemathesis | screenshots | faults | man | cli-kills`.
 
 mod bench;
+mod capacity;
 mod ci;
 mod cli_kills;
 mod clients;
@@ -50,6 +51,8 @@ enum Command {
     Words(words::WordsOptions),
     /// Measure the service against PostgreSQL alone and a bare handler, in alternating rounds
     Bench(bench::BenchOptions),
+    /// Measure what operations cost, and compute what 10⁴ to 10⁹ users need; writes docs/capacity.md
+    Capacity(capacity::CapacityOptions),
     /// Install the third-party clients that the tests `browser` and `clients` use
     Clients,
     /// Test the running service against its own description, with generated requests
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Workflows => tools::workflows(),
         Command::Words(options) => words::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Capacity(options) => capacity::run(&options),
         Command::Clients => clients::run(),
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),

@@ -11,6 +11,9 @@ pub(crate) fn run() -> Result<()> {
     steps.run("The description against the service", "cargo xtask schemathesis")?;
     let in_partitions = [("SERVICE_TEST_PARTITIONS", "8")];
     steps.run_with("Tests on tables in partitions", "cargo test --locked --workspace", &in_partitions)?;
+    let many = [("SERVICE_TEST_SIGN_INS", "10000")];
+    let sign_ins = "cargo test --locked --workspace --test it -- operations::many_sign_ins --show-output";
+    steps.run_with("Shards of 10,000 sign-ins", sign_ins, &many)?;
     steps.run("Benchmark", "cargo xtask bench")?;
     steps.summarize();
     Ok(())

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use service_testkit::postgres::Cluster;
 
 /// Returns the clock ticks that the postmaster and its children have used, including exited ones.
-pub(super) fn ticks(cluster: &Cluster) -> Result<u64> {
+pub(crate) fn ticks(cluster: &Cluster) -> Result<u64> {
     let postmaster = cluster.postmaster().context("PostgreSQL does not run")?;
     let mut total = 0;
     for entry in fs::read_dir("/proc")?.flatten() {

@@ -8,7 +8,7 @@ mod audit;
 mod bare;
 mod cli_token_issuing;
 mod cli_tokens;
-mod engine;
+pub(crate) mod engine;
 mod half_sent;
 mod others;
 mod otp_creation;
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<()> {
     }
 }
 
-fn again_in_release() -> Result<()> {
+pub(crate) fn again_in_release() -> Result<()> {
     say_error("Building in release mode …");
     let arguments = std::env::args_os().skip(1);
     let status = Command::new("cargo")
@@ -108,7 +108,7 @@ fn again_in_release() -> Result<()> {
         .args(arguments)
         .current_dir(root())
         .status()?;
-    ensure!(status.success(), "the benchmark failed");
+    ensure!(status.success(), "the measurement failed");
     Ok(())
 }
 

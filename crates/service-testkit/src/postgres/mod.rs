@@ -48,6 +48,11 @@ impl Cluster {
         Self::start_throwaway(&STATEMENTS_NOT_LOGGED, None)
     }
 
+    /// Starts a cluster whose tables can be replicated one by one, and that can replicate tables of another.
+    pub fn start_logical() -> Result<Self> {
+        Self::start_throwaway(&LOGICAL_REPLICATION, None)
+    }
+
     /// Starts a cluster with `fsync` off, which the service must refuse.
     pub fn start_unsafe() -> Result<Self> {
         Self::start_throwaway(&["fsync=off"], None)
@@ -203,6 +208,16 @@ const STATEMENTS_LOGGED: [&str; 3] =
     ["log_statement=all", "log_parameter_max_length=-1", "log_parameter_max_length_on_error=-1"];
 
 const STATEMENTS_NOT_LOGGED: [&str; 2] = ["log_statement=none", "log_checkpoints=off"];
+
+/// Logical replication copies a table at a time for each worker.
+const LOGICAL_REPLICATION: [&str; 6] = [
+    "wal_level=logical",
+    "log_statement=none",
+    "max_worker_processes=32",
+    "max_logical_replication_workers=24",
+    "max_sync_workers_per_subscription=8",
+    "wal_retrieve_retry_interval=100ms",
+];
 
 /// A socket's path has at most 107 bytes, and PostgreSQL appends `/.s.PGSQL.65535` and then `.lock` to the directory.
 const SOCKET_DIRECTORY_LENGTH: usize = 107 - 20;

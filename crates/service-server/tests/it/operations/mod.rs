@@ -5,6 +5,8 @@ pub(crate) mod clocks;
 pub(crate) mod config;
 pub(crate) mod durability;
 pub(crate) mod failover;
+pub(crate) mod many_sign_ins;
+pub(crate) mod moving_a_shard;
 pub(crate) mod outages;
 pub(crate) mod processes;
 pub(crate) mod restores;
