@@ -115,7 +115,7 @@ async fn make_demo(app: &App) -> Result<()> {
     store::users::insert(&db, user_id, &address, now).await?;
     let name = DisplayName::from_stored("Demo workspace".to_owned());
     store::workspaces::insert(&db, workspace_id, &name, now).await?;
-    store::memberships::insert(&db, user_id, workspace_id, Role::Owner, now).await?;
+    store::memberships::join(&db, user_id, workspace_id, Role::Owner, now).await?;
     let projects = [
         (Space::Personal, "Reading list"),
         (Space::Personal, "Garden"),

@@ -1,6 +1,6 @@
 -- Revocations, which every node follows, and what nodes know about the database server.
 
--- What was revoked before it expires. Rows are only added, and deleted when no token that they concern can be live.
+-- What was revoked before it expires, and members whose role changed (kind `role`, which revokes nothing). Rows are only added, and deleted when no token that they concern can be live.
 --
 -- Revocations are numbered in lanes. A transaction takes its numbers with its last statement before the commit, and holds
 -- the lane until it has committed. So within a lane numbers are in the order of commits and without gaps, and a node that
@@ -9,8 +9,8 @@ create table revocations (
     lane       smallint not null,
     number     bigint not null,
     id         uuid not null,
-    kind       text not null check (kind in ('grant', 'cli_token', 'user', 'membership', 'workspace', 'signing_key', 'client',
-                                             'everybody')),
+    kind       text not null check (kind in ('grant', 'cli_token', 'user', 'membership', 'role', 'workspace', 'signing_key',
+                                             'client', 'everybody')),
     subject    text not null,
     because    text not null,
     not_before timestamptz not null,

@@ -28,6 +28,7 @@ use crate::{
     telemetry::{Metrics, alarms::Alarms},
     tokens::{
         cli_token_cache::CliTokenCache,
+        membership_cache::MembershipCache,
         revocations::Revocations,
         signing_keys::{KeyTable, SigningKeys},
         verified_cache::VerifiedTokenCache,
@@ -73,6 +74,7 @@ pub struct AppState {
     pub verified_tokens: VerifiedTokenCache,
     pub revocations: Revocations,
     pub cli_tokens: CliTokenCache,
+    pub memberships: MembershipCache,
     pub user_limits: UserLimits,
     pub search_turns: SearchTurns,
     /// Fetches client metadata documents.
@@ -123,6 +125,7 @@ impl App {
             verified_tokens: VerifiedTokenCache::default(),
             revocations: Revocations::default(),
             cli_tokens: CliTokenCache::default(),
+            memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
             documents: DocumentFetcher::new(

@@ -217,10 +217,17 @@ impl TestServer {
         // Any name, as older rules allowed.
         store::workspaces::insert(&db, id, &DisplayName::from_stored(name.to_owned()), now).await?;
         for (user_id, role) in members {
-            store::memberships::insert(&db, *user_id, id, *role, now).await?;
+            store::memberships::join(&db, *user_id, id, *role, now).await?;
         }
         db.commit().await?;
         Ok(id)
+    }
+
+    /// Adds a user to a workspace without an invitation.
+    pub async fn add_member(&self, workspace: WorkspaceId, user_id: UserId, role: Role) -> Result<()> {
+        let db = self.app.database.begin().await?;
+        store::memberships::join(&db, user_id, workspace, role, self.now()).await?;
+        Ok(db.commit().await?)
     }
 
     pub async fn make_project(&self, place: Space, created_by: UserId, name: &str) -> Result<ProjectId> {

@@ -33,6 +33,8 @@ pub enum Subject {
     User(UserId),
     /// Tokens of this user that are for this workspace.
     Membership(UserId, WorkspaceId),
+    /// No tokens. The user has another role in the workspace, and what was known about it before is out of date.
+    Role(UserId, WorkspaceId),
     /// Tokens that are for this workspace.
     Workspace(WorkspaceId),
     /// Tokens that this key signed.
@@ -77,6 +79,7 @@ impl Revocation {
             Subject::Grant(_) | Subject::CliToken(_) | Subject::SigningKey(_) => (last_expires, last_expires),
             Subject::User(_)
             | Subject::Membership(..)
+            | Subject::Role(..)
             | Subject::Workspace(_)
             | Subject::Client(_)
             | Subject::Unknown => (settled, last_expires),
@@ -204,6 +207,20 @@ impl RevocationSet {
             Some(Subject::User(user_id)),
             workspace.map(|workspace| Subject::Membership(user_id, workspace)),
             workspace.map(Subject::Workspace),
+            Some(Subject::AllUsers),
+            Some(Subject::Unknown),
+        ];
+        self.judge_since(since, &subjects).is_ok()
+    }
+
+    /// Whether a member's role is what it was when it was read, in whole seconds.
+    #[must_use]
+    pub fn is_role_unchanged(&self, user_id: UserId, workspace_id: WorkspaceId, since: i64) -> bool {
+        let subjects = [
+            Some(Subject::Role(user_id, workspace_id)),
+            Some(Subject::Membership(user_id, workspace_id)),
+            Some(Subject::User(user_id)),
+            Some(Subject::Workspace(workspace_id)),
             Some(Subject::AllUsers),
             Some(Subject::Unknown),
         ];

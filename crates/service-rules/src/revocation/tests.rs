@@ -235,3 +235,19 @@ fn two_million_revocations_take_thirty_two_bytes_each() {
     assert!(set.judge(&Claims { grant: id(1_999_999), ..claims(NOW) }, "k").is_err());
     assert!(set.judge(&Claims { grant: id(MOST), ..claims(NOW) }, "k").is_ok());
 }
+
+#[test]
+fn a_changed_role_revokes_no_token_and_is_read_again() {
+    let set = revocations(&[Revocation::of(Subject::Role(id(1), id(4)), Reason::RevokedByAdmin, at(NOW))]);
+    assert_eq!(set.judge(&claims(NOW), "k"), Ok(RevocationStatus::Live));
+    assert!(set.is_unchanged(id(9), id(1), Some(id(4)), NOW));
+    assert!(!set.is_role_unchanged(id(1), id(4), NOW));
+    assert!(set.is_role_unchanged(id(1), id(4), NOW + lifetimes::CLOCK_SKEW));
+    assert!(set.is_role_unchanged(id(1), id(9), NOW) && set.is_role_unchanged(id(9), id(4), NOW));
+    for subject in
+        [Subject::Membership(id(1), id(4)), Subject::Workspace(id(4)), Subject::User(id(1)), Subject::AllUsers]
+    {
+        let set = revocations(&[Revocation::of(subject, Reason::RevokedByAdmin, at(NOW))]);
+        assert!(!set.is_role_unchanged(id(1), id(4), NOW));
+    }
+}

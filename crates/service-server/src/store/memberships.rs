@@ -17,17 +17,6 @@ use crate::{
     store::members,
 };
 
-/// Stores a membership.
-pub async fn insert(
-    db: &Connection,
-    user_id: UserId,
-    workspace_id: WorkspaceId,
-    role: Role,
-    now: Timestamp,
-) -> Result<(), Error> {
-    join(db, user_id, workspace_id, role, now).await.map(drop)
-}
-
 /// Returns the user's role in a workspace; `None`: the user is not a member.
 pub async fn find_role(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<Option<Role>, Error> {
     let row = db

@@ -195,6 +195,7 @@ fn to_text(subject: &Subject) -> (&'static str, String) {
         Subject::CliToken(id) => ("cli_token", id.to_string()),
         Subject::User(id) => ("user", id.to_string()),
         Subject::Membership(user, workspace) => ("membership", format!("{user} {workspace}")),
+        Subject::Role(user, workspace) => ("role", format!("{user} {workspace}")),
         Subject::Workspace(id) => ("workspace", id.to_string()),
         Subject::SigningKey(kid) => ("signing_key", kid.clone()),
         Subject::Client(id) => ("client", id.clone()),
@@ -212,6 +213,10 @@ fn from_text(kind: &str, subject: &str) -> Option<Subject> {
         "membership" => {
             let (user, workspace) = subject.split_once(' ')?;
             Subject::Membership(user.parse().ok()?, workspace.parse().ok()?)
+        }
+        "role" => {
+            let (user, workspace) = subject.split_once(' ')?;
+            Subject::Role(user.parse().ok()?, workspace.parse().ok()?)
         }
         "workspace" => Subject::Workspace(subject.parse::<WorkspaceId>().ok()?),
         "signing_key" => Subject::SigningKey(subject.to_owned()),

@@ -122,6 +122,18 @@ impl Revocations {
         Ok(state.revocations.is_unchanged(id, user_id, workspace, since))
     }
 
+    /// Whether a member's role is what it was when it was read. Fails if this node does not know the current revocations.
+    pub fn is_role_unchanged(
+        &self,
+        user_id: UserId,
+        workspace_id: WorkspaceId,
+        since: i64,
+    ) -> Result<bool, database::Error> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.check()?;
+        Ok(state.revocations.is_role_unchanged(user_id, workspace_id, since))
+    }
+
     /// Returns the moment before which all grants are revoked. Fails if this node does not know the current
     /// revocations.
     pub fn epoch(&self) -> Result<Option<Timestamp>, database::Error> {

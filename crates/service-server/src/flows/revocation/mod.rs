@@ -11,6 +11,7 @@ use service_api::{
     audit_events::EventName,
     errors::Reason,
     ids::{CliTokenId, GrantId, Id as _, RevocationId, UserId, WorkspaceId},
+    workspaces::Role,
 };
 use service_rules::{
     Timestamp,
@@ -125,6 +126,13 @@ impl<'a> RevocationTransaction<'a> {
         store::cli_tokens::mark_all_revoked(&self.db, user_id, Some(workspace_id), reason, self.now).await?;
         self.revoke(Subject::Membership(user_id, workspace_id), reason)?;
         Ok(true)
+    }
+
+    /// Changes the role of a member. Every node that has cached the former role reads it again.
+    pub async fn change_role(&mut self, user_id: UserId, workspace_id: WorkspaceId, role: Role) -> anyhow::Result<()> {
+        store::memberships::update_role(&self.db, user_id, workspace_id, role).await?;
+        // No token is revoked, so nobody is told this reason.
+        self.revoke(Subject::Role(user_id, workspace_id), Reason::RevokedByAdmin)
     }
 
     /// Deletes a workspace with its memberships and invitations, and revokes every token for it. Returns `false` if there was

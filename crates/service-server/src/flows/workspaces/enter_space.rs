@@ -1,12 +1,16 @@
 //! Entering the space a request runs in.
 //!
 //! 1. The request chooses the space, else the token.
-//! 2. Personal space is the caller's own. A workspace needs a membership, which is read for every request.
+//! 2. Personal space is the caller's own. A workspace needs a membership. The node caches it; a flow that changes something
+//!    reads the role again in its transaction.
 
-use service_api::workspaces::{ContentScope, Role, SpaceSource, SpaceView};
+use service_api::{
+    ids::{UserId, WorkspaceId},
+    workspaces::{ContentScope, Role, SpaceSource, SpaceView},
+};
 use service_rules::space::{self, Requested, Right, Space, SpaceError};
 
-use crate::{app::App, database, flows::Actor, store};
+use crate::{app::App, database, flows::Actor, store, tokens::membership_cache::CACHE_SECONDS};
 
 /// Why a request does not run in a space.
 #[derive(Debug, thiserror::Error)]
@@ -37,13 +41,37 @@ pub async fn enter_space(
     let (space, source) = space::choose(requested, actor.space_access)?;
     let role = match space {
         Space::Personal => None,
-        Space::Workspace(id) => {
-            let db = app.database.connect().await?;
-            let role = store::memberships::find_role(&db, actor.user_id, id).await?;
-            Some(space::judge(role, right)?)
+        // What only owners may read is read at once, not a moment after the role was lost.
+        Space::Workspace(id) if right == Right::Own => {
+            Some(space::judge(look_up(app, actor.user_id, id).await?, right)?)
         }
+        Space::Workspace(id) => Some(space::judge(find_role(app, actor.user_id, id).await?, right)?),
     };
     Ok(Entered { space, source, role })
+}
+
+/// Returns the user's role in a workspace from the cache, unless it may have changed; `None`: the user is not a member.
+async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, database::Error> {
+    if let Some(known) = app.memberships.get(user_id, id) {
+        let unchanged = app.revocations.is_role_unchanged(user_id, id, known.looked_up_at)?;
+        // The cache counts monotonic time, which stops while a machine is suspended.
+        let age = app.clock.now().as_second() - known.looked_up_at;
+        if unchanged && (0..=CACHE_SECONDS).contains(&age) {
+            return Ok(Some(known.role));
+        }
+    }
+    look_up(app, user_id, id).await
+}
+
+/// Reads the user's role in a workspace from the database, and caches it.
+async fn look_up(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, database::Error> {
+    let looked_up_at = app.clock.now().as_second();
+    let db = app.database.connect().await?;
+    let role = store::memberships::find_role(&db, user_id, id).await?;
+    if let Some(role) = role {
+        app.memberships.insert(user_id, id, role, looked_up_at);
+    }
+    Ok(role)
 }
 
 impl Entered {

@@ -114,7 +114,7 @@ pub async fn create(app: &App, actor: &Actor<'_>, name: &str) -> Result<Workspac
     }
     let id: WorkspaceId = random::id_in(user_id.shard(), now)?;
     store::workspaces::insert(&db, id, &name, now).await?;
-    store::memberships::insert(&db, user_id, id, Role::Owner, now).await?;
+    store::memberships::join(&db, user_id, id, Role::Owner, now).await?;
     actor.event(EventName::WorkspaceCreated, now, json!({}))?.in_workspace(id).insert(&db).await?;
     db.commit().await?;
     Ok(Workspace { id, name: name.into_string(), role: Role::Owner, created_at: now })
@@ -199,24 +199,24 @@ pub async fn change_role(
         step_up::require_recent_sign_in(app, actor.basis).await?;
     }
     let user_id = member.read_user_id()?;
-    let db = app.database.begin().await?;
-    let id = access::lock(&db, actor, member.workspace_id, Right::Own).await?;
-    let role = store::memberships::find_role(&db, user_id, id).await?;
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let id = access::lock(transaction.db(), actor, member.workspace_id, Right::Own).await?;
+    let role = store::memberships::find_role(transaction.db(), user_id, id).await?;
     let role = role.ok_or(WorkspaceError::MemberNotFound)?;
     if let Some(new) = change.role {
         if new != Role::Owner {
-            check_owner_left(&db, id, user_id, role).await?;
+            check_owner_left(transaction.db(), id, user_id, role).await?;
         }
-        store::memberships::update_role(&db, user_id, id, new).await?;
+        transaction.change_role(user_id, id, new).await?;
         if new != Role::Owner {
-            store::invitations::delete_by_member(&db, id, user_id).await?;
+            store::invitations::delete_by_member(transaction.db(), id, user_id).await?;
         }
         let details = json!({ "member": user_id, "role": new });
-        actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(&db).await?;
+        actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(transaction.db()).await?;
     }
-    let changed = store::members::find(&db, id, user_id).await?;
+    let changed = store::members::find(transaction.db(), id, user_id).await?;
     let changed = changed.ok_or(WorkspaceError::MemberNotFound)?;
-    db.commit().await?;
+    transaction.commit().await?;
     Ok(changed)
 }
 

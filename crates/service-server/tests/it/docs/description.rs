@@ -253,7 +253,7 @@ impl<'a> Stage<'a> {
                 let (app, now) = (&self.server.app, self.server.now());
                 let db = app.database.connect().await?;
                 let role = service_api::workspaces::Role::Member;
-                service_server::store::memberships::insert(&db, dee.user_id, workspace.parse()?, role, now).await?;
+                service_server::store::memberships::join(&db, dee.user_id, workspace.parse()?, role, now).await?;
                 drop(db);
                 self.server.advance(61);
                 let (otp_id, code) = self.server.request_code("dee@acme.example").await?;

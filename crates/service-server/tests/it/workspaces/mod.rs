@@ -1,5 +1,6 @@
 //! Workspaces, members and invitations.
 
+pub(crate) mod cached_roles;
 pub(crate) mod invitations;
 pub(crate) mod members;
 pub(crate) mod pages;
