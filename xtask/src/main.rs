@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | capacity |
-//! clients | schemathesis | screenshots | faults | man | cli-kills`.
+//! engine-settings | clients | schemathesis | screenshots | faults | man | cli-kills`.
 
 mod bench;
 mod capacity;
@@ -8,6 +8,7 @@ mod cli_kills;
 mod clients;
 mod dev;
 mod docs;
+mod engine_settings;
 mod faults;
 mod files;
 mod man;
@@ -53,6 +54,8 @@ enum Command {
     Bench(bench::BenchOptions),
     /// Measure what operations cost, and compute what 10⁴ to 10⁹ users need; writes docs/capacity.md
     Capacity(capacity::CapacityOptions),
+    /// Measure what settings of PostgreSQL change: the write-ahead log of a refresh
+    EngineSettings(engine_settings::EngineSettingsOptions),
     /// Install the third-party clients that the tests `browser` and `clients` use
     Clients,
     /// Test the running service against its own description, with generated requests
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Words(options) => words::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Capacity(options) => capacity::run(&options),
+        Command::EngineSettings(options) => engine_settings::run(&options),
         Command::Clients => clients::run(),
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),

@@ -11,6 +11,10 @@ use crate::{ids::OtpId, token::PresentedToken};
 pub struct LoginOptionsRequest {
     #[schemars(email)]
     pub email: String,
+    /// The device secret of an earlier sign-in, which has its own rate limit. An unknown one, or one of another address, has
+    /// no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PresentedToken>,
 }
 
 /// The sign-in methods of an email address, preferred first.

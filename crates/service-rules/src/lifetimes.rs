@@ -45,6 +45,8 @@ pub const SIGN_IN_FLOW: i64 = 3_600;
 pub const UNUSED_CONSENT: i64 = 90 * DAY;
 /// A self-registered client without a consent is deleted after this long.
 pub const UNUSED_CLIENT: i64 = DAY;
+/// A self-registered client is deleted this long after a user last authorized it. No session lives that long.
+pub const ABANDONED_CLIENT: i64 = 400 * DAY;
 /// How long a metadata document counts that cannot be fetched again.
 pub const STALE_DOCUMENT: i64 = 7 * DAY;
 /// Longest lifetime of a browser session in which no user is signed in.

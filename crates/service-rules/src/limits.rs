@@ -2,6 +2,10 @@
 
 use crate::Timestamp;
 
+/// The number of parts in which the limit on wrong codes of all callers is stored, and the smallest burst of a part.
+pub const MAX_OTP_FAILURE_PARTS: u32 = 64;
+pub const MIN_OTP_FAILURE_BURST: u32 = 8;
+
 /// At most `count` requests in any period of `seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -14,6 +18,28 @@ pub struct Window {
 pub struct Rate {
     pub burst: u32,
     pub per_hour: u32,
+}
+
+/// The share of wrong ones among all attempts that a limit allows in addition to its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailureShare {
+    percent: u8,
+}
+
+impl FailureShare {
+    const MAX_PERCENT: u8 = 90;
+
+    /// `None`: more than 90 percent, which is no limit.
+    #[must_use]
+    pub fn from_percent(percent: u8) -> Option<Self> {
+        (percent <= Self::MAX_PERCENT).then_some(Self { percent })
+    }
+
+    /// The number of failures that one success makes room for: at 20 percent a fourth of one.
+    #[must_use]
+    pub fn per_success(self) -> f64 {
+        f64::from(self.percent) / f64::from(100 - self.percent)
+    }
 }
 
 /// A rate limit was reached. The fields are those that the caller is told (draft-ietf-httpapi-ratelimit-headers).
@@ -103,6 +129,15 @@ impl Rate {
         Ok((next, Allowance { policy, quota: self.per_hour, window_seconds: 3_600, remaining, reset }))
     }
 
+    /// Divides the rate into up to `max_parts` equal parts, and returns their number and the rate of one. Each request is
+    /// counted in a random part, so that concurrent requests rarely wait for one another. A part keeps a burst of at least
+    /// `min_burst`, so that chance does not use up one of them early: a small rate has fewer parts.
+    #[must_use]
+    pub fn divide(self, max_parts: u32, min_burst: u32) -> (u32, Self) {
+        let parts = (self.burst / min_burst.max(1)).min(self.per_hour).clamp(1, max_parts.max(1));
+        (parts, Self { burst: self.burst / parts, per_hour: self.per_hour / parts })
+    }
+
     /// The part of the rate that is used up when the theoretical arrival time is `tat`: 0 is idle, 1 is exhausted.
     #[must_use]
     pub fn used(self, tat: Timestamp, now: Timestamp) -> f64 {
@@ -174,6 +209,19 @@ mod tests {
         assert!(rate.is_exhausted(at(1_200), at(119)));
         assert!(!rate.is_exhausted(at(1_200), at(120)));
         assert!(!rate.is_exhausted(at(0), at(500)));
+    }
+
+    #[test]
+    fn the_parts_of_a_rate_do_not_exceed_it() {
+        let divided = |burst, per_hour| {
+            let (parts, each) = Rate { burst, per_hour }.divide(64, 8);
+            assert!(parts * each.burst <= burst && parts * each.per_hour <= per_hour);
+            (parts, each.burst, each.per_hour)
+        };
+        assert_eq!(divided(500, 1_500), (62, 8, 24));
+        assert_eq!(divided(5_000, 15_000), (64, 78, 234));
+        assert_eq!(divided(15, 100), (1, 15, 100));
+        assert_eq!(divided(100_000, 3), (3, 33_333, 1));
     }
 
     #[test]

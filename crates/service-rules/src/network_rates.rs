@@ -37,6 +37,16 @@ impl NetworkRates {
         Self { ipv4: IPV4_SHARES.map(times), ipv6: IPV6_SHARES.map(times) }
     }
 
+    /// Rates that are this many times as high.
+    #[must_use]
+    pub fn times(&self, factor: u32) -> Self {
+        let times = |rate: Rate| Rate {
+            burst: rate.burst.saturating_mul(factor),
+            per_hour: rate.per_hour.saturating_mul(factor),
+        };
+        Self { ipv4: self.ipv4.map(times), ipv6: self.ipv6.map(times) }
+    }
+
     /// The networks that an address belongs to with their rates, from the narrowest to the widest.
     #[must_use]
     pub fn of(&self, address: IpAddr) -> Vec<(IpNet, Rate)> {
@@ -56,6 +66,25 @@ impl NetworkRates {
     }
 }
 
+/// Networks whose limits an operator raised, each with the factor by which they are higher.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RaisedNetworks(Vec<(IpNet, u32)>);
+
+impl RaisedNetworks {
+    #[must_use]
+    pub fn new(raised: Vec<(IpNet, u32)>) -> Self {
+        Self(raised)
+    }
+
+    /// The factor for all of this network or address: that of the narrowest raised network that contains it, else 1.
+    #[must_use]
+    pub fn factor(&self, network: impl Into<IpNet>) -> u32 {
+        let network = network.into();
+        let containing = self.0.iter().filter(|(raised, _)| raised.contains(&network));
+        containing.max_by_key(|(raised, _)| raised.prefix_len()).map_or(1, |(_, factor)| *factor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +93,28 @@ mod tests {
         let rates = NetworkRates::from_narrowest(Rate { burst: 10, per_hour: 30 });
         let each = rates.of(address.parse().unwrap()).into_iter();
         each.map(|(network, rate)| format!("{network} {}+{}", rate.burst, rate.per_hour)).collect()
+    }
+
+    #[test]
+    fn the_narrowest_raised_network_counts() {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let raised = RaisedNetworks::new(vec![
+            (net("203.0.113.0/24"), 4),
+            (net("203.0.113.7/32"), 20),
+            (net("2001:db8::/32"), 3),
+        ]);
+        for (network, factor) in [
+            ("203.0.113.7/32", 20),
+            ("203.0.113.8/32", 4),
+            ("203.0.113.0/24", 4),
+            ("203.0.0.0/16", 1),
+            ("198.51.100.7/32", 1),
+            ("2001:db8:1::/48", 3),
+        ] {
+            assert_eq!(raised.factor(net(network)), factor, "{network}");
+        }
+        let rates = NetworkRates::from_narrowest(Rate { burst: 10, per_hour: 30 }).times(4);
+        assert_eq!(rates.narrowest(), Rate { burst: 40, per_hour: 120 });
     }
 
     #[test]

@@ -21,7 +21,7 @@ create table clients (
     -- Until when a client's document need not be fetched again.
     fresh_until     timestamptz,
     created_at      timestamptz not null,
-    -- When the first user consented.
+    -- When a user last authorized a self-registered client, exact to a day.
     agreed_at       timestamptz,
     disabled_at     timestamptz
 );

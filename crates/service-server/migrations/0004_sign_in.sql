@@ -1,4 +1,7 @@
 -- Signing in: codes, browsers, rate limits, and outgoing mail.
+--
+-- Rows of codes, limits and mail live for minutes or are rewritten at every request. These tables are vacuumed when a small
+-- part of them is dead, so that they stay as large as what they hold.
 
 -- One row for each address, client and context: a new code overwrites the one before, which is wrong from then on. The
 -- table holds the HMAC of a code under a key that is not in the database. The context is an HMAC of the device, else of
@@ -17,7 +20,7 @@ create table otps (
     expires_at  timestamptz not null,
     consumed_at timestamptz,
     primary key (address, client_id, context, shard)
-);
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create unique index otps_by_id on otps (id, shard);
 create index otps_by_expiry on otps (expires_at);
@@ -29,7 +32,7 @@ create table recent_hits (
     hits      timestamptz[] not null,
     forget_at timestamptz not null,
     primary key (key, shard)
-);
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index recent_hits_by_forget_at on recent_hits (forget_at);
 
@@ -39,7 +42,7 @@ create table rates (
     shard smallint not null,
     tat   timestamptz not null,
     primary key (key, shard)
-);
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index rates_by_tat on rates (tat);
 
@@ -116,7 +119,7 @@ create table outbox (
     next_attempt_at timestamptz not null,
     drop_at         timestamptz not null,
     primary key (id, shard)
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index outbox_by_next_attempt on outbox (next_attempt_at);
 create index outbox_by_drop on outbox (drop_at);

@@ -31,7 +31,7 @@ create table grants (
     revoked_because text,
     primary key (id, shard),
     check ((revoked_at is null) = (revoked_because is null))
-) with (fillfactor = 70);
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
 create index grants_by_user on grants (user_id, id);
 -- An operator revokes all sessions of one client.
@@ -65,7 +65,7 @@ create table cli_tokens (
     suspected_at    timestamptz,
     primary key (id, shard),
     check ((revoked_at is null) = (revoked_because is null))
-) with (fillfactor = 80);
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 
 create index cli_tokens_by_user on cli_tokens (user_id, id);
 create unique index cli_tokens_by_idempotency_key on cli_tokens (user_id, idempotency_key, shard)

@@ -140,8 +140,11 @@ impl App {
             audit_keys: Arc::new(AuditKeys::new(&config.root_keys)?),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
-            arriving: NetworkPlaces::new(config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT)),
-            outgoing: NetworkPlaces::new(network_places::MAX_OUTGOING_PLACES),
+            arriving: NetworkPlaces::new(
+                config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT),
+                config.limits.raised_networks.clone(),
+            ),
+            outgoing: NetworkPlaces::new(network_places::MAX_OUTGOING_PLACES, config.limits.raised_networks.clone()),
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
             stop: CancellationToken::new(),

@@ -143,7 +143,7 @@ fn holder(app: &App, peer: SocketAddr) -> Holder {
 async fn accept(app: App, bound: BoundListener, progress: Progress) {
     let BoundListener { listener, router, connections, is_public } = bound;
     let room = Arc::new(Semaphore::new(connections));
-    let by_network = NetworkPlaces::new(connections);
+    let by_network = NetworkPlaces::new(connections, app.config.limits.raised_networks.clone());
     let graceful = GracefulShutdown::new();
     loop {
         let permit = tokio::select! {

@@ -38,16 +38,16 @@ pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64
 }
 
 /// The shard of the rows that a measurement makes: their ids have zeros there.
-pub(super) const SHARD: &str = "0::smallint";
+pub(crate) const SHARD: &str = "0::smallint";
 
 /// Returns the raw string literal in `source` with this beginning.
-pub(super) fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
+pub(crate) fn statement<'a>(source: &'a str, beginning: &str) -> Result<&'a str> {
     let found = source.split("r\"").skip(1).find(|text| text.starts_with(beginning));
     found.and_then(|text| text.split('"').next()).with_context(|| format!("no statement begins with {beginning}"))
 }
 
 /// Replaces `$n` by values, the highest first so that `$1` does not match within `$10`.
-pub(super) fn fill(statement: &str, values: &[&str]) -> String {
+pub(crate) fn fill(statement: &str, values: &[&str]) -> String {
     let numbered = values.iter().enumerate().rev();
     let text =
         numbered.fold(statement.to_owned(), |text, (place, value)| text.replace(&format!("${}", place + 1), value));

@@ -20,9 +20,9 @@ use super::{
     pgbench::{self, SHARD, fill, statement},
 };
 
-const GRANTS: &str = include_str!("../../../crates/service-server/src/store/grants.rs");
+pub(crate) const GRANTS: &str = include_str!("../../../crates/service-server/src/store/grants.rs");
 /// The prefix of ids of grants, which differ in their last twelve digits.
-const ID_PREFIX: &str = "00000000-0000-7000-8000-";
+pub(crate) const ID_PREFIX: &str = "00000000-0000-7000-8000-";
 
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
     let sizes: &[(&'static str, u32)] =
@@ -36,7 +36,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
 
 /// Measures one table size. The service refreshes one half of the grants, pgbench the other.
 async fn at_size(bench: &Bench, name: &'static str, grants: u32) -> Result<Measured> {
-    seed(bench, grants).await?;
+    seed(&bench.cluster.url(&bench.database), grants).await?;
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text(grants)?)?;
     let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
@@ -53,9 +53,9 @@ async fn at_size(bench: &Bench, name: &'static str, grants: u32) -> Result<Measu
     Ok(measured)
 }
 
-async fn seed(bench: &Bench, grants: u32) -> Result<()> {
-    let (client, connection) =
-        tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
+/// Replaces all grants by this many of one user.
+pub(crate) async fn seed(url: &str, grants: u32) -> Result<()> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
     let seed = format!(
         "truncate grants;

@@ -16,8 +16,10 @@ use crate::{Client, Error};
 /// [`Error::Refused`] with `invalid_request` if the address is malformed, with `rate_limited` if a code was requested too often.
 impl Client {
     /// Gets the sign-in methods of an email address as JSON, preferred first. More types will be added; ignore unknown ones.
-    pub async fn login_options(&self, email: &str) -> Result<Vec<Value>, Error> {
-        let body = LoginOptionsRequest { email: email.to_owned() };
+    /// With the device secret of an earlier sign-in the request has its own rate limit.
+    pub async fn login_options(&self, email: &str, device: Option<&DeviceSecret>) -> Result<Vec<Value>, Error> {
+        let device = device.map(|secret| PresentedToken::new(secret.expose().to_owned()));
+        let body = LoginOptionsRequest { email: email.to_owned(), device };
         let call = self.call_with(&endpoints::LOGIN_OPTIONS, &[], &body).repeatable();
         let mut options: Value = call.send_as().await?;
         match options.get_mut("methods").map(Value::take) {

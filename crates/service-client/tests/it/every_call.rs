@@ -94,7 +94,7 @@ async fn documents(client: &Client) -> Result<()> {
 }
 
 async fn sign_in(server: &TestServer, client: &Client, email: &str) -> Result<TokenResponse> {
-    assert!(client.login_options(email).await?.contains(&json!({ "type": "otp" })));
+    assert!(client.login_options(email, None).await?.contains(&json!({ "type": "otp" })));
     let requested = client.request_otp(email, SERVICE_CLI, None).await?;
     let code = server.mailbox.next_code_to(email).await?;
     server.leaks.register("otp code", &code);

@@ -10,14 +10,15 @@ use anyhow::Context as _;
 use ipnet::IpNet;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use service_rules::{
-    limits::{Rate, Window},
-    network_rates::NetworkRates,
+    limits::{FailureShare, Rate, Window},
+    network_rates::{NetworkRates, RaisedNetworks},
 };
 use zeroize::Zeroizing;
 
 use self::values::{
-    NETWORK_RATES, NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls, filter, host, is_local, keep_days,
-    mail_tls, mailbox, network_rates, networks, rate, root_keys, windows,
+    FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls,
+    failure_share, filter, host, is_local, keep_days, mail_tls, mailbox, network_rates, networks, raised_networks,
+    rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -110,6 +111,9 @@ pub struct LimitsConfig {
     pub otp_failures_per_address: Vec<Window>,
     pub otp_failures_per_network: NetworkRates,
     pub otp_failures: Rate,
+    pub otp_failures_percent: FailureShare,
+    /// Networks whose limits are higher.
+    pub raised_networks: RaisedNetworks,
     pub login_options_per_network: NetworkRates,
     pub leak_reports_per_network: NetworkRates,
     pub tokens_per_user: Rate,
@@ -178,6 +182,7 @@ fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
         leak_reports_per_network: per_network("limits.leak_reports_per_network"),
         browsers_per_network: per_network("limits.browsers_per_network"),
         registrations_per_network: per_network("limits.registrations_per_network"),
+        raised_networks: RaisedNetworks::new(from.checked("limits.raised_networks", RAISED_NETWORKS, raised_networks)),
         otp_sends_per_context,
         otp_sends_per_device,
         otp_sends_per_address_and_network,
@@ -187,6 +192,7 @@ fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
         otp_failures_per_address,
         otp_sends: from.checked("limits.otp_sends", RATE, rate),
         otp_failures: from.checked("limits.otp_failures", RATE, rate),
+        otp_failures_percent: from.checked("limits.otp_failures_percent", FAILURE_SHARE, failure_share),
         tokens_per_user: from.checked("limits.tokens_per_user", RATE, rate),
         requests_per_user: from.checked("limits.requests_per_user", RATE, rate),
         writes_per_user: from.checked("limits.writes_per_user", RATE, rate),

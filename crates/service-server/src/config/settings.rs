@@ -162,6 +162,11 @@ pub const SETTINGS: &[Setting] = &[
         "Wrong codes from all unknown devices together. Beyond this limit each code can be tried only once: burst+per hour.",
     ),
     setting(
+        "limits.otp_failures_percent",
+        Some("20"),
+        "Wrong codes that limits.otp_failures allows in addition, as a share of all codes that unknown devices enter: 0 to 90 percent.",
+    ),
+    setting(
         "limits.login_options_per_network",
         Some("60+3600"),
         "Requests for sign-in methods from one network: burst+per hour.",
@@ -185,6 +190,11 @@ pub const SETTINGS: &[Setting] = &[
         "limits.registrations_per_network",
         Some("60+600"),
         "Client registrations from one network: burst+per hour.",
+    ),
+    setting(
+        "limits.raised_networks",
+        Some(""),
+        "Networks that many people share, such as 203.0.113.7/32=10: their limits and share of connections are that many times as high.",
     ),
     setting(
         "limits.requests_per_user",

@@ -304,6 +304,7 @@ blank! {
     zeroize::Zeroizing<String> => Self::default(),
     std::net::SocketAddr => std::net::SocketAddr::from(([0; 4], 0)),
     super::MailTls => Self::StartTls,
+    super::FailureShare => Self::default(),
     super::Rate => Self { burst: 1, per_hour: 1 },
     super::NetworkRates => Self::from_narrowest(super::Rate { burst: 1, per_hour: 1 }),
 }

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ipnet::IpNet;
 use service_rules::{
-    limits::{Rate, Window},
+    limits::{FailureShare, Rate, Window},
     network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
 };
 use tracing_subscriber::EnvFilter;
@@ -16,8 +16,10 @@ use crate::{
 
 pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
 pub(super) const RATE: &str = "a burst and a number per hour such as 10+30";
+pub(super) const FAILURE_SHARE: &str = "a whole number of percent from 0 to 90";
 pub(super) const NETWORK_RATES: &str =
     "a burst and a number per hour such as 10+30, or one for each of 32:, 24:, 64:, 56: and 48:";
+pub(super) const RAISED_NETWORKS: &str = "networks and factors from 2 to 1000 such as 203.0.113.7/32=10";
 pub(super) const NETWORKS: &str = "networks such as 192.0.2.10/32";
 
 /// Parses the base URL. Plain http is allowed on the same machine only, because requests carry tokens.
@@ -45,6 +47,16 @@ pub(super) fn is_local(host: &str) -> bool {
 
 pub(super) fn networks(text: &str) -> Option<Vec<IpNet>> {
     list(text).map(|network| network.parse().ok()).collect()
+}
+
+/// Parses networks, each with the factor by which its limits are higher.
+pub(super) fn raised_networks(text: &str) -> Option<Vec<(IpNet, u32)>> {
+    let raised = |text: &str| {
+        let (network, factor) = text.split_once('=')?;
+        let factor = factor.trim().parse().ok().filter(|factor| (2..=1_000).contains(factor))?;
+        Some((network.trim().parse().ok()?, factor))
+    };
+    list(text).map(raised).collect()
 }
 
 pub(super) fn database_url(text: &str) -> Option<Zeroizing<String>> {
@@ -83,6 +95,10 @@ pub(super) fn rate(text: &str) -> Option<Rate> {
     let (burst, per_hour) = text.split_once('+')?;
     let rate = Rate { burst: burst.parse().ok()?, per_hour: per_hour.parse().ok()? };
     (rate.burst > 0 && rate.per_hour > 0).then_some(rate)
+}
+
+pub(super) fn failure_share(text: &str) -> Option<FailureShare> {
+    text.parse().ok().and_then(FailureShare::from_percent)
 }
 
 /// Parses one rate, from which those of wider networks are derived, or `prefix:rate` for every prefix length.

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use service_rules::{
     Timestamp,
     limits::{Limited, Rate, Window, judge_windows},
@@ -99,9 +100,9 @@ impl Limit<'_> {
         Ok(Measured::Exhausted(rate.limited(self.policy, tat, now)))
     }
 
-    /// Removes a request that was counted at a steady rate.
-    pub async fn give_back_at_rate(&self, app: &App, db: &Connection, rate: Rate) -> Result<(), Error> {
-        store::rates::give_back(db, &self.key(app), rate).await
+    /// Gives back the room of this many requests at a steady rate, also of a fraction of one.
+    pub async fn give_back_at_rate(&self, app: &App, db: &Connection, rate: Rate, requests: f64) -> Result<(), Error> {
+        store::rates::give_back(db, &self.key(app), rate, requests).await
     }
 
     /// Whether the rate has no room left, without counting a request.
@@ -131,10 +132,17 @@ pub struct NetworkLimit {
 }
 
 impl NetworkLimit {
+    /// The networks of the address with their rates. In a network that an operator raised each request counts for less, also
+    /// in the wider networks around it, so that its requests do not use up the room of its neighbors.
+    fn networks(&self, app: &App) -> Vec<(IpNet, Rate)> {
+        let factor = app.config.limits.raised_networks.factor(self.address.to_canonical());
+        self.rates.times(factor).of(self.address)
+    }
+
     /// Counts one request in every network. `Some`: a network had no room. Wider networks are not counted then, so that a
     /// network that is refused does not use up their room.
     pub async fn take(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, Error> {
-        for (network, rate) in self.rates.of(self.address) {
+        for (network, rate) in self.networks(app) {
             let network = network.to_string();
             let limit = Limit { policy: self.policy, whom: network.as_bytes() };
             if let Some(limited) = limit.take_at_rate(app, db, rate, now).await? {
@@ -146,9 +154,9 @@ impl NetworkLimit {
 
     /// Removes the requests that [`Self::take`] counted.
     pub async fn give_back(&self, app: &App, db: &Connection) -> Result<(), Error> {
-        for (network, rate) in self.rates.of(self.address) {
+        for (network, rate) in self.networks(app) {
             let network = network.to_string();
-            Limit { policy: self.policy, whom: network.as_bytes() }.give_back_at_rate(app, db, rate).await?;
+            Limit { policy: self.policy, whom: network.as_bytes() }.give_back_at_rate(app, db, rate, 1.0).await?;
         }
         Ok(())
     }

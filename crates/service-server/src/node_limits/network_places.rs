@@ -9,7 +9,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use service_rules::network;
+use ipnet::IpNet;
+use service_rules::{network, network_rates::RaisedNetworks};
 
 /// Places for large responses: one for each 1,024 bytes, 128 MB together.
 pub const MAX_OUTGOING_PLACES: usize = 128 * 1024;
@@ -34,6 +35,8 @@ type Networks = [(IpAddr, u8); 2];
 /// Places that are shared between networks.
 pub struct NetworkPlaces {
     shared: Arc<PlacePool>,
+    /// Networks that may hold a multiple of the share.
+    raised: RaisedNetworks,
 }
 
 /// The state that the places and their permits share.
@@ -70,8 +73,14 @@ fn networks(address: IpAddr) -> Networks {
 
 impl NetworkPlaces {
     #[must_use]
-    pub fn new(places: usize) -> Self {
-        Self { shared: Arc::new(PlacePool { places, taken: Mutex::default() }) }
+    pub fn new(places: usize, raised: RaisedNetworks) -> Self {
+        Self { shared: Arc::new(PlacePool { places, taken: Mutex::default() }), raised }
+    }
+
+    /// The factor by which an operator raised the share of a network.
+    fn factor(&self, network: IpAddr, prefix: u8) -> usize {
+        let factor = IpNet::new(network, prefix).map_or(1, |network| self.raised.factor(network));
+        usize::try_from(factor).unwrap_or(usize::MAX)
     }
 
     /// Takes `weight` places; `None`: too few are free, or the holder's network has its share.
@@ -88,6 +97,7 @@ impl NetworkPlaces {
         };
         let shares = [places / CUSTOMER_SHARE_DIVISOR, places / SITE_SHARE_DIVISOR].map(|share| share.max(MIN_SHARE));
         for (network, share) in networks.iter().flatten().zip(shares) {
+            let share = share.saturating_mul(self.factor(network.0, network.1));
             if taken.by_network.get(network).copied().unwrap_or_default() + weight > share {
                 return None;
             }
@@ -139,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_network_gets_its_share_and_others_still_find_room_rv_23() {
-        let places = NetworkPlaces::new(1_600);
+        let places = NetworkPlaces::new(1_600, RaisedNetworks::default());
         let one = hold(&places, "203.0.113.1", 1_600);
         assert_eq!(one.len(), 100);
         let neighbours: Vec<_> = (2..250).flat_map(|host| hold(&places, &format!("203.0.113.{host}"), 100)).collect();
@@ -153,15 +163,25 @@ mod tests {
     }
 
     #[test]
+    fn a_raised_network_holds_a_multiple_of_the_share() {
+        let raised = RaisedNetworks::new(vec![("203.0.113.7/32".parse().unwrap(), 3)]);
+        let places = NetworkPlaces::new(1_600, raised);
+        let office = hold(&places, "203.0.113.7", 1_600);
+        assert_eq!(office.len(), 300);
+        // The network around it is not raised.
+        assert_eq!(hold(&places, "203.0.113.8", 1_600).len(), 100);
+    }
+
+    #[test]
     fn a_trusted_proxy_is_bounded_by_all_places_only_rv_24() {
-        let places = NetworkPlaces::new(100);
+        let places = NetworkPlaces::new(100, RaisedNetworks::default());
         let held: Vec<_> = (0..200).map_while(|_| places.take(Holder::TrustedProxy, 1)).collect();
         assert_eq!(held.len(), 100);
     }
 
     #[test]
     fn what_is_heavy_takes_more_rv_25() {
-        let places = NetworkPlaces::new(160);
+        let places = NetworkPlaces::new(160, RaisedNetworks::default());
         let holder = Holder::Caller("203.0.113.1".parse().unwrap());
         let first = places.take(holder, 7);
         assert!(first.is_some());

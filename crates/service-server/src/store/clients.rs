@@ -142,23 +142,31 @@ pub async fn replace_document(
     .map(drop)
 }
 
-/// Deletes up to `size` self-registered clients to which no user ever consented. A client that an operator disabled
-/// stays; otherwise it could register again and be enabled.
-pub async fn delete_unused(db: &Connection, known_before: Timestamp, size: i64) -> Result<u64, Error> {
+/// Deletes up to `size` self-registered clients to which no user ever consented, or that no user authorized since
+/// `authorized_before`. A client that an operator disabled stays; otherwise it could register again and be enabled.
+pub async fn delete_unused(
+    db: &Connection,
+    known_before: Timestamp,
+    authorized_before: Timestamp,
+    size: i64,
+) -> Result<u64, Error> {
     db.execute(
         r"delete from clients where id in
               (select id from clients c
                 where kind in ('dynamic', 'document') and disabled_at is null and coalesce(fresh_until, created_at) <= $1
-                  and agreed_at is null
-                limit $2 for update skip locked)",
-        &[&known_before, &size],
+                  and (agreed_at is null or agreed_at <= $2)
+                limit $3 for update skip locked)",
+        &[&known_before, &authorized_before, &size],
     )
     .await
 }
 
-/// Records that a user consented to a client for the first time.
+/// Records that a user authorized a self-registered client. The time is exact to a day, so that a client with many users is
+/// rarely written.
 pub async fn mark_agreed(db: &Connection, id: &str, now: Timestamp) -> Result<(), Error> {
-    let sql = r"update clients set agreed_at = $2 where id = $1 and agreed_at is null";
+    let sql = r"update clients set agreed_at = $2::timestamptz
+                 where id = $1 and kind in ('dynamic', 'document')
+                   and (agreed_at is null or agreed_at <= $2::timestamptz - interval '1 day')";
     db.execute(sql, &[&id, &now]).await.map(drop)
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn mark_ended(
 }
 
 /// Deletes up to `size` rows of memberships that ended before `ended_before`.
-pub(super) async fn delete_ended(db: &Connection, ended_before: Timestamp, size: i64) -> Result<u64, Error> {
+pub async fn delete_ended(db: &Connection, ended_before: Timestamp, size: i64) -> Result<u64, Error> {
     db.execute(
         r"/* housekeeping */ delete from members where (workspace_id, user_id) in
               (select workspace_id, user_id from members where ended_at <= $1 limit $2 for update skip locked)",

@@ -130,7 +130,6 @@ pub async fn mark_all_ended(db: &Connection, workspace_id: WorkspaceId, now: Tim
 
 /// Deletes up to `size` memberships that ended before `ended_before`.
 pub async fn delete_ended(db: &Connection, ended_before: Timestamp, size: i64) -> Result<u64, Error> {
-    members::delete_ended(db, ended_before, size).await?;
     db.execute(
         r"/* housekeeping */ delete from memberships where (user_id, workspace_id) in
               (select user_id, workspace_id from memberships where ended_at <= $1 limit $2 for update skip locked)",

@@ -19,10 +19,10 @@ pub async fn take(db: &Connection, key: &[u8], rate: Rate, now: Timestamp) -> Re
     taken.map(|row| Ok(row.try_get("tat")?)).transpose()
 }
 
-/// Takes back one arrival.
-pub async fn give_back(db: &Connection, key: &[u8], rate: Rate) -> Result<(), Error> {
+/// Takes back this many arrivals, also a fraction of one. More than were counted give no more room than the burst.
+pub async fn give_back(db: &Connection, key: &[u8], rate: Rate, arrivals: f64) -> Result<(), Error> {
     let sql = r"update rates set tat = tat - make_interval(secs => $2) where key = $1 and shard = $3";
-    db.execute(sql, &[&key, &rate.interval(), &super::shard_of_key(key)]).await.map(drop)
+    db.execute(sql, &[&key, &(rate.interval() * arrivals), &super::shard_of_key(key)]).await.map(drop)
 }
 
 /// Returns the theoretical arrival time; `None`: there was no recent arrival.

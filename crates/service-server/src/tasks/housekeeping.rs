@@ -65,7 +65,7 @@ pub async fn clean(app: App, progress: Progress) {
 }
 
 /// Runs every step once, even if others fail; `false`: one of them failed.
-async fn clean_all(app: &App) -> bool {
+pub async fn clean_all(app: &App) -> bool {
     let mut all_done = true;
     let mut check = |done: anyhow::Result<()>, what: &str| {
         if let Err(error) = done {
@@ -179,111 +179,160 @@ pub async fn record_uses_once(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes all expired rows; returns how many. Each table has its own timeout, and a failure in one does not stop the
-/// others. The first failure is returned at the end.
+/// Deletes all expired rows; returns how many. A table that fails does not stop the others. The first failure is returned at
+/// the end.
 pub async fn clean_once(app: &App) -> anyhow::Result<u64> {
-    let mut cleaning = CleanupPass { app, rows: 0, more: true, failure: None };
-    while std::mem::take(&mut cleaning.more) {
-        let db = app.background_database.connect().await?;
-        let (database_time, now) = (store::database_time(&db).await?, app.clock.now());
-        drop(db);
-        // By a wrong clock, rows would be deleted that are still needed: codes, mails and revocations.
-        anyhow::ensure!(!app.clock.is_off(now, database_time), "this node's clock differs from the database's");
-        cleaning.pass(now).await;
-        if cleaning.failure.is_some() {
-            break;
-        }
+    let db = app.background_database.connect().await?;
+    let (database_time, now) = (store::database_time(&db).await?, app.clock.now());
+    drop(db);
+    // By a wrong clock, rows would be deleted that are still needed: codes, mails and revocations.
+    anyhow::ensure!(!app.clock.is_off(now, database_time), "this node's clock differs from the database's");
+    let mut cleaning = Cleaning { app, rows: 0, failure: None };
+    let retired_before = later(now, -lifetimes::RETIRED_PRIVATE_KEY);
+    cleaning.count("signing_keys", rotate_signing_keys::erase_private_keys(app, retired_before).await);
+    for (table, expired) in EXPIRED_ROWS {
+        cleaning.delete(table, expired, now).await;
     }
     cleaning.failure.map_or(Ok(cleaning.rows), Err)
 }
 
+/// Rows that are deleted in batches.
+#[derive(Clone, Copy)]
+enum Expired {
+    Otps,
+    Devices,
+    UserDevices,
+    RecentHits,
+    Rates,
+    Outbox,
+    SigningKeys,
+    Revocations,
+    BrowserSessions,
+    UnseenBrowserSessions,
+    Clients,
+    SignInFlows,
+    AuthorizationCodes,
+    ClientAssertions,
+    Invitations,
+    ReceivedInvitations,
+    SentInvitations,
+    IdempotencyKeys,
+    Deletions,
+    CliTokens,
+    Memberships,
+    Members,
+    NodeHeartbeats,
+}
+
+/// The tables in the order in which they are cleaned.
+const EXPIRED_ROWS: [(&str, Expired); 23] = [
+    ("otps", Expired::Otps),
+    ("devices", Expired::Devices),
+    ("user_devices", Expired::UserDevices),
+    ("recent_hits", Expired::RecentHits),
+    ("rates", Expired::Rates),
+    ("outbox", Expired::Outbox),
+    ("signing_keys", Expired::SigningKeys),
+    ("revocations", Expired::Revocations),
+    ("browser_sessions", Expired::BrowserSessions),
+    ("browser_sessions", Expired::UnseenBrowserSessions),
+    ("clients", Expired::Clients),
+    ("sign_in_flows", Expired::SignInFlows),
+    ("authorization_codes", Expired::AuthorizationCodes),
+    ("client_assertions", Expired::ClientAssertions),
+    ("invitations", Expired::Invitations),
+    ("received_invitations", Expired::ReceivedInvitations),
+    ("sent_invitations", Expired::SentInvitations),
+    ("idempotency_keys", Expired::IdempotencyKeys),
+    ("deletions", Expired::Deletions),
+    ("cli_tokens", Expired::CliTokens),
+    ("memberships", Expired::Memberships),
+    ("members", Expired::Members),
+    ("node_heartbeats", Expired::NodeHeartbeats),
+];
+
+impl Expired {
+    /// The size of a batch.
+    const fn batch_rows(self) -> i64 {
+        match self {
+            Self::Deletions => DELETIONS_BATCH_ROWS,
+            _ => BATCH_ROWS,
+        }
+    }
+
+    /// Deletes one batch.
+    async fn delete_batch(self, db: &Connection, now: Timestamp) -> Result<u64, Error> {
+        let size = self.batch_rows();
+        let (batch, before) = (Batch { now, size }, |seconds: i64| later(now, -seconds));
+        match self {
+            Self::Otps => store::otps::delete_expired(db, batch).await,
+            Self::Devices => store::devices::delete_expired(db, batch).await,
+            Self::UserDevices => store::user_devices::delete_expired(db, batch).await,
+            Self::RecentHits => store::recent_hits::delete_expired(db, batch).await,
+            Self::Rates => store::rates::delete_expired(db, batch).await,
+            Self::Outbox => store::outbox::delete_expired(db, batch).await,
+            Self::SigningKeys => {
+                store::signing_keys::delete_expired(db, before(lifetimes::RETIRED_PUBLIC_KEY), size).await
+            }
+            Self::Revocations => store::revocations::delete_expired(db, batch).await,
+            Self::BrowserSessions => store::browser_sessions::delete_expired(db, batch).await,
+            Self::UnseenBrowserSessions => {
+                store::browser_sessions::delete_unseen(db, browser_session::idle_since(now), size).await
+            }
+            Self::Clients => {
+                let (unused, abandoned) = (before(lifetimes::UNUSED_CLIENT), before(lifetimes::ABANDONED_CLIENT));
+                store::clients::delete_unused(db, unused, abandoned, size).await
+            }
+            Self::SignInFlows => store::sign_in_flows::delete_expired(db, batch).await,
+            Self::AuthorizationCodes => {
+                store::authorization_codes::delete_expired(db, before(lifetimes::AUTHORIZATION_CODE_KEPT), size).await
+            }
+            Self::ClientAssertions => store::client_assertions::delete_expired(db, batch).await,
+            Self::Invitations => store::invitations::delete_expired(db, batch).await,
+            Self::ReceivedInvitations => store::received_invitations::delete_expired(db, batch).await,
+            Self::SentInvitations => store::sent_invitations::delete_expired(db, batch).await,
+            Self::IdempotencyKeys => {
+                store::idempotency_keys::delete_expired(db, before(lifetimes::IDEMPOTENCY_KEY), size).await
+            }
+            Self::Deletions => store::deletions::delete_expired(db, before(lifetimes::DELETION_KNOWN), size).await,
+            Self::CliTokens => store::cli_tokens::delete_expired(db, before(lifetimes::CLI_TOKEN_LISTED), size).await,
+            Self::Memberships => store::memberships::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,
+            Self::Members => store::members::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,
+            Self::NodeHeartbeats => {
+                store::node_heartbeats::delete_silent(db, before(lifetimes::SILENT_NODE), size).await
+            }
+        }
+    }
+}
+
 /// The progress of deleting expired rows.
-struct CleanupPass<'a> {
+struct Cleaning<'a> {
     app: &'a App,
     rows: u64,
-    /// Whether a batch was full, so that there may be more rows.
-    more: bool,
     failure: Option<anyhow::Error>,
 }
 
-impl CleanupPass<'_> {
-    /// Deletes one batch from every table.
-    async fn pass(&mut self, now: Timestamp) {
-        let batch = Batch { now, size: BATCH_ROWS };
-        let before = |seconds: i64| later(now, -seconds);
-        self.delete("otps", async |db| store::otps::delete_expired(db, batch).await).await;
-        self.delete("devices", async |db| store::devices::delete_expired(db, batch).await).await;
-        self.delete("user_devices", async |db| store::user_devices::delete_expired(db, batch).await).await;
-        self.delete("recent_hits", async |db| store::recent_hits::delete_expired(db, batch).await).await;
-        self.delete("rates", async |db| store::rates::delete_expired(db, batch).await).await;
-        self.delete("outbox", async |db| store::outbox::delete_expired(db, batch).await).await;
-        let (private, public) = (before(lifetimes::RETIRED_PRIVATE_KEY), before(lifetimes::RETIRED_PUBLIC_KEY));
-        let erased = rotate_signing_keys::erase_private_keys(self.app, private).await;
-        self.count(BATCH_ROWS, "signing_keys", erased);
-        self.delete("signing_keys", async |db| store::signing_keys::delete_expired(db, public, BATCH_ROWS).await).await;
-        self.delete("revocations", async |db| store::revocations::delete_expired(db, batch).await).await;
-        self.delete("browser_sessions", async |db| store::browser_sessions::delete_expired(db, batch).await).await;
-        let idle_since = browser_session::idle_since(now);
-        self.delete("browser_sessions", async |db| {
-            store::browser_sessions::delete_unseen(db, idle_since, BATCH_ROWS).await
-        })
-        .await;
-        let unused = before(lifetimes::UNUSED_CLIENT);
-        self.delete("clients", async |db| store::clients::delete_unused(db, unused, BATCH_ROWS).await).await;
-        self.delete("sign_in_flows", async |db| store::sign_in_flows::delete_expired(db, batch).await).await;
-        let used_up = before(lifetimes::AUTHORIZATION_CODE_KEPT);
-        self.delete("authorization_codes", async |db| {
-            store::authorization_codes::delete_expired(db, used_up, BATCH_ROWS).await
-        })
-        .await;
-        self.delete("client_assertions", async |db| store::client_assertions::delete_expired(db, batch).await).await;
-        self.delete("invitations", async |db| store::invitations::delete_expired(db, batch).await).await;
-        self.delete("received_invitations", async |db| store::received_invitations::delete_expired(db, batch).await)
-            .await;
-        self.delete("sent_invitations", async |db| store::sent_invitations::delete_expired(db, batch).await).await;
-        let repeatable = before(lifetimes::IDEMPOTENCY_KEY);
-        self.delete("idempotency_keys", async |db| {
-            store::idempotency_keys::delete_expired(db, repeatable, BATCH_ROWS).await
-        })
-        .await;
-        let known = before(lifetimes::DELETION_KNOWN);
-        self.delete_up_to(DELETIONS_BATCH_ROWS, "deletions", async |db| {
-            store::deletions::delete_expired(db, known, DELETIONS_BATCH_ROWS).await
-        })
-        .await;
-        let listed = before(lifetimes::CLI_TOKEN_LISTED);
-        self.delete("cli_tokens", async |db| store::cli_tokens::delete_expired(db, listed, BATCH_ROWS).await).await;
-        let silent = before(lifetimes::SILENT_NODE);
-        self.delete("node_heartbeats", async |db| store::node_heartbeats::delete_silent(db, silent, BATCH_ROWS).await)
-            .await;
-    }
-
-    /// Deletes one batch from a table.
-    async fn delete(&mut self, table: &str, batch: impl AsyncFnOnce(&Connection) -> Result<u64, Error>) {
-        self.delete_up_to(BATCH_ROWS, table, batch).await;
-    }
-
-    /// Deletes one batch of this size from a table.
-    async fn delete_up_to(
-        &mut self,
-        size: i64,
-        table: &str,
-        batch: impl AsyncFnOnce(&Connection) -> Result<u64, Error>,
-    ) {
-        let deleted = match self.app.background_database.connect().await {
-            Ok(db) => batch(&db).await,
-            Err(error) => Err(error),
-        };
-        self.count(size, table, deleted.map_err(anyhow::Error::from));
+impl Cleaning<'_> {
+    /// Deletes batches until one is not full. Each has a connection and a deadline of its own. A batch that fails ends the
+    /// work on its table only.
+    async fn delete(&mut self, table: &str, expired: Expired, now: Timestamp) {
+        while !self.app.stop.is_cancelled() {
+            let deleted = match self.app.background_database.connect().await {
+                Ok(db) => expired.delete_batch(&db, now).await,
+                Err(error) => Err(error),
+            };
+            let is_full = matches!(deleted, Ok(rows) if rows >= expired.batch_rows().unsigned_abs());
+            self.count(table, deleted.map_err(anyhow::Error::from));
+            if !is_full {
+                return;
+            }
+        }
     }
 
     /// Counts deleted rows, or records the failure.
-    fn count(&mut self, size: i64, table: &str, deleted: anyhow::Result<u64>) {
+    fn count(&mut self, table: &str, deleted: anyhow::Result<u64>) {
         match deleted {
-            Ok(rows) => {
-                self.rows += rows;
-                self.more |= rows >= size.unsigned_abs();
-            }
+            Ok(rows) => self.rows += rows,
             Err(error) => {
                 tracing::warn!(table, error = format!("{error:#}"), "Could not delete the expired rows of one table");
                 self.failure.get_or_insert(error.context(format!("could not delete expired rows of {table}")));

@@ -6,6 +6,7 @@ use super::{attempt::SignInAttempt, browser, code, options};
 use crate::{
     arguments::LoginArgs,
     context::Context,
+    credentials::DeviceSecrets,
     explain,
     failure::Failure,
     table::strip_control,
@@ -42,7 +43,8 @@ pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, arguments: &LoginAr
 
 /// Asks the service how an email address can sign in.
 async fn read_options(attempt: &mut SignInAttempt<'_>, email: &str, facts: &mut MethodFacts) -> Result<(), Failure> {
-    let options = attempt.context.spin_while(attempt.client.login_options(email)).await;
+    let device = DeviceSecrets::open(&attempt.context.environment, attempt.origin)?.find(email);
+    let options = attempt.context.spin_while(attempt.client.login_options(email, device.as_ref())).await;
     let options = options.map_err(|error| explain::explain_error(attempt.origin, &error))?;
     let options = options::parse_options(&options, attempt.origin);
     facts.code = options.code;

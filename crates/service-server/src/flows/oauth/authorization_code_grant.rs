@@ -150,6 +150,7 @@ impl Redeeming<'_> {
             return Err(NOT_ACCEPTED);
         }
         store::consents::mark_used(&db, about, self.now).await?;
+        store::clients::mark_agreed(&db, about.client_id, self.now).await?;
         let opening = issue::Opening {
             id,
             user_id: worth.user_id,

@@ -2,8 +2,7 @@
 //!
 //! 1. Keys of network addresses in audit events.
 //! 2. Sessions that expired or were revoked: the table is walked in parts, a few every minute.
-//! 3. Memberships that ended.
-//! 4. Workspaces that were deleted: their content first, also what was deleted from them, then all that names them.
+//! 3. Workspaces that were deleted: their content first, also what was deleted from them, then all that names them.
 //!
 //! Each step has a connection and a deadline of its own, so that a slow one does not keep the others from their turn.
 
@@ -22,13 +21,11 @@ use crate::{
     },
 };
 
-const MEMBERSHIPS_PER_PASS: i64 = 1_000;
 /// Grants that one step reads, and steps in one pass. Every node walks the table, so the numbers are small.
 const GRANTS_PER_STEP: i64 = 2_000;
 const GRANT_STEPS_PER_PASS: usize = 3;
-/// Contents that one step deletes, and steps in one pass. A content may be large, and a step has a deadline.
+/// Contents that one step deletes. A content may be large, and a step has a deadline.
 const CONTENTS_PER_STEP: i64 = 200;
-const CONTENT_STEPS_PER_PASS: usize = 50;
 
 /// Deletes rows whose retention has ended, and returns how many. The next pass continues where this one stops.
 pub async fn delete_ended(app: &App) -> anyhow::Result<u64> {
@@ -41,7 +38,6 @@ pub async fn delete_ended(app: &App) -> anyhow::Result<u64> {
     let steps = [
         keys::delete_old_days(app, now).await,
         delete_grants(app, ended_before).await,
-        delete_memberships(app, ended_before).await,
         delete_workspaces(app, ended_before).await,
     ];
     let mut deleted = 0;
@@ -68,14 +64,9 @@ async fn delete_grants(app: &App, ended_before: Timestamp) -> anyhow::Result<u64
     Ok(deleted)
 }
 
-async fn delete_memberships(app: &App, ended_before: Timestamp) -> anyhow::Result<u64> {
-    let db = app.background_database.connect().await?;
-    Ok(store::memberships::delete_ended(&db, ended_before, MEMBERSHIPS_PER_PASS).await?)
-}
-
 async fn delete_workspaces(app: &App, deleted_before: Timestamp) -> anyhow::Result<u64> {
     let mut deleted = 0;
-    for _ in 0..CONTENT_STEPS_PER_PASS {
+    while !app.stop.is_cancelled() {
         let db = app.background_database.begin().await?;
         let Some(id) = store::workspaces::lock_deleted(&db, deleted_before).await? else { break };
         let space = SpaceOwner::of(Space::Workspace(id), Uuid::nil().into());

@@ -1,13 +1,13 @@
 //! Lists the ways to sign in with an email address (`POST /v1/login-options`).
 //!
 //! 1. Normalize the address.
-//! 2. Count the request against the caller's network.
+//! 2. Count the request: against the device if the address signed in on it before, else against the caller's network.
 //! 3. Choose the methods by the domain only. The response does not depend on whether the address has an account, so an
 //!    attacker cannot find out.
 
 use service_api::{
     endpoints,
-    sign_in::{LoginMethod, LoginOptions},
+    sign_in::{LoginMethod, LoginOptions, LoginOptionsRequest},
 };
 use service_rules::{
     email::{Address, InvalidAddress},
@@ -17,7 +17,11 @@ use service_rules::{
 use crate::{
     app::App,
     database,
-    flows::{RequestMeta, rate_limit::NetworkLimit},
+    flows::{
+        RequestMeta,
+        rate_limit::{Limit, NetworkLimit},
+        sign_in::devices,
+    },
 };
 
 /// Why the login options are not listed.
@@ -33,14 +37,27 @@ pub enum LoginOptionsError {
     Defect(#[from] anyhow::Error),
 }
 
-pub async fn login_options(app: &App, meta: &RequestMeta, email: &str) -> Result<LoginOptions, LoginOptionsError> {
+pub async fn login_options(
+    app: &App,
+    meta: &RequestMeta,
+    request: &LoginOptionsRequest,
+) -> Result<LoginOptions, LoginOptionsError> {
     let now = app.clock.now();
-    let address = Address::parse(email)?;
+    let address = Address::parse(&request.email)?;
 
     let db = app.database.connect().await?;
     let rates = app.config.limits.login_options_per_network;
-    let limit = NetworkLimit { policy: "login-options-network", address: meta.address, rates };
-    if let Some(limited) = limit.take(app, &db, now).await? {
+    let limited = match devices::find(app, &db, request.device.as_ref(), &address, now).await? {
+        Some(device) => {
+            let limit = Limit { policy: "login-options-device", whom: &device };
+            limit.take_at_rate(app, &db, rates.narrowest(), now).await?
+        }
+        None => {
+            let limit = NetworkLimit { policy: "login-options-network", address: meta.address, rates };
+            limit.take(app, &db, now).await?
+        }
+    };
+    if let Some(limited) = limited {
         return Err(limited.into());
     }
 

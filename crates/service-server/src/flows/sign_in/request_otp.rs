@@ -25,7 +25,7 @@ use service_rules::{
     clients::{self, ClientAuthError, GrantType, Proof},
     email::{Address, InvalidAddress},
     lifetimes,
-    limits::{Limited, Rate},
+    limits::Limited,
     otp,
     signing::later,
 };
@@ -79,7 +79,7 @@ const ALL_SENDS_POLICY: &str = "otp-sends";
 /// The limit on all codes is stored in up to this many equal parts, and each code is counted in a random one. With a
 /// single part every request would wait for the commit of the one before it.
 const MAX_LIMIT_PARTS: u32 = 16;
-/// The smallest burst of a part. A smaller limit has fewer parts, so that chance does not use up one of them early.
+/// The smallest burst of a part.
 const MIN_BURST_PER_PART: u32 = 64;
 /// The part of the limit on all codes from which operators are warned.
 const ALARMING_SHARE: f64 = 0.8;
@@ -248,10 +248,9 @@ async fn count_in_all_sends(
     now: Timestamp,
 ) -> Result<Option<Limited>, database::Error> {
     let all = app.config.limits.otp_sends;
-    let parts = (all.burst / MIN_BURST_PER_PART).clamp(1, MAX_LIMIT_PARTS);
+    let (parts, rate) = all.divide(MAX_LIMIT_PARTS, MIN_BURST_PER_PART);
     // The last byte of an id is random.
     let part = u32::from(otp_id.uuid().as_bytes()[15]) % parts;
-    let rate = Rate { burst: all.burst / parts, per_hour: (all.per_hour / parts).max(1) };
     let limit = Limit { policy: ALL_SENDS_POLICY, whom: &part.to_be_bytes() };
     let (used, limited) = match limit.take_and_measure(app, db, rate, now).await? {
         Measured::Taken { used } => (used, None),

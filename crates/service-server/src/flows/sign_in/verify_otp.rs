@@ -8,7 +8,9 @@
 //! 3. Right: consume the code, create the account if this is its first sign-in, store the device, and continue with what
 //!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
 //!
-//! When the limit on all callers is reached, codes still work, but each can be tried only once. Guessing then takes an
+//! The limit on all callers is stored in parts, of which each attempt draws one, so that callers rarely wait for one another.
+//! A right code of an unknown device gives it room for a part of a wrong one: with many users, mistyped codes alone exceed
+//! any fixed rate. When the limit on all callers is reached, codes still work, but each can be tried only once. Guessing then takes an
 //! email for every guess, and no attacker can switch off sign-in for all users.
 //!
 //! Limits are locked after the code and never by the transaction that consumes it, so that two submissions of one code do
@@ -23,7 +25,7 @@ use service_api::{
 use service_rules::{
     Timestamp,
     email::Address,
-    limits::Limited,
+    limits::{Limited, MAX_OTP_FAILURE_PARTS, MIN_OTP_FAILURE_BURST, Rate},
     otp::{self, OtpError, OtpVerdict, Tried, Typed},
 };
 use subtle::ConstantTimeEq as _;
@@ -43,8 +45,8 @@ use crate::{
     store::{self, emails::EmailKey, otps::CountedTry},
 };
 
-/// The limit on wrong codes of all callers together.
-const ALL_CALLERS: Limit<'static> = Limit { policy: "otp-failures", whom: b"" };
+/// The name of the limit on wrong codes of all callers together.
+const ALL_FAILURES_POLICY: &str = "otp-failures";
 
 /// Why a code does not sign a user in.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +139,7 @@ impl Attempt<'_> {
         let Some(counted) = store::otps::count_try(&db, self.otp_id, self.client_id, now).await? else {
             return Err(OtpError::NotAccepted.into());
         };
-        let mut limits = FailureLimits::of(app, self.meta, &counted);
+        let mut limits = FailureLimits::of(app, self.meta, &counted)?;
         if let Some(limited) = limits.take(app, &db, counted.number, now).await? {
             return Err(OtpError::Limited(limited).into());
         }
@@ -239,17 +241,55 @@ struct FailureLimits {
     /// Of the device, or of the address: the name of the limit, and its key.
     windows: Vec<(&'static str, Vec<u8>)>,
     /// `None` for a known device, whose limit no other caller can use up.
-    network: Option<NetworkLimit>,
-    /// Whether the attempt was counted against the limit on all callers.
-    counted_for_all: bool,
+    shared: Option<SharedLimits>,
+}
+
+/// The limits that unknown devices share.
+struct SharedLimits {
+    network: NetworkLimit,
+    all_callers: AllCallersLimit,
+}
+
+/// One part of the limit on all callers, drawn at random.
+struct AllCallersLimit {
+    part: [u8; 4],
+    rate: Rate,
+    /// The rate of all parts together, which callers are told.
+    whole: Rate,
+    /// Whether the attempt was counted.
+    counted: bool,
+}
+
+impl AllCallersLimit {
+    fn draw(whole: Rate) -> anyhow::Result<Self> {
+        let (parts, rate) = whole.divide(MAX_OTP_FAILURE_PARTS, MIN_OTP_FAILURE_BURST);
+        let part = u32::from_be_bytes(random::bytes()?) % parts;
+        Ok(Self { part: part.to_be_bytes(), rate, whole, counted: false })
+    }
+
+    fn limit(&self) -> Limit<'_> {
+        Limit { policy: ALL_FAILURES_POLICY, whom: &self.part }
+    }
+
+    async fn take(&mut self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, database::Error> {
+        let limited = self.limit().take_at_rate(app, db, self.rate, now).await?;
+        self.counted = limited.is_none();
+        Ok(limited.map(|limited| Limited { quota: self.whole.per_hour, ..limited }))
+    }
+
+    /// Gives back the attempt if it was counted, and the room that a right code adds.
+    async fn give_back(&self, app: &App, db: &Connection) -> Result<(), database::Error> {
+        let requests = f64::from(u8::from(self.counted)) + app.config.limits.otp_failures_percent.per_success();
+        self.limit().give_back_at_rate(app, db, self.rate, requests).await
+    }
 }
 
 impl FailureLimits {
-    fn of(app: &App, meta: &RequestMeta, counted: &CountedTry) -> Self {
+    fn of(app: &App, meta: &RequestMeta, counted: &CountedTry) -> anyhow::Result<Self> {
         let address = &counted.address;
         if let Some(device) = &counted.device {
             let windows = vec![("otp-failures-device", budget_key(address, device))];
-            return Self { windows, network: None, counted_for_all: false };
+            return Ok(Self { windows, shared: None });
         }
         let network = meta.network.to_string();
         let windows = vec![
@@ -258,11 +298,12 @@ impl FailureLimits {
         ];
         let rates = app.config.limits.otp_failures_per_network;
         let network = NetworkLimit { policy: "otp-failures-network", address: meta.address, rates };
-        Self { windows, network: Some(network), counted_for_all: false }
+        let all_callers = AllCallersLimit::draw(app.config.limits.otp_failures)?;
+        Ok(Self { windows, shared: Some(SharedLimits { network, all_callers }) })
     }
 
-    /// Counts the attempt against each limit. `Some`: one is reached. The limit on all callers comes last, because there all
-    /// callers wait for one another.
+    /// Counts the attempt against each limit. `Some`: one is reached. The limit on all callers comes last, because callers of
+    /// all networks wait for one another there.
     async fn take(
         &mut self,
         app: &App,
@@ -281,27 +322,24 @@ impl FailureLimits {
                 return Ok(Some(limited));
             }
         }
-        let Some(network) = &self.network else { return Ok(None) };
+        let Some(SharedLimits { network, all_callers }) = &mut self.shared else { return Ok(None) };
         if let Some(limited) = network.take(app, db, now).await? {
             return Ok(Some(limited));
         }
-        let limited = ALL_CALLERS.take_at_rate(app, db, limits.otp_failures, now).await?;
-        self.counted_for_all = limited.is_none();
+        let limited = all_callers.take(app, db, now).await?;
         // The first attempt at a code does not need room there.
         Ok(limited.filter(|_| number > 1))
     }
 
-    /// Removes the attempt that was counted at `now` from every limit.
+    /// Removes the attempt that was counted at `now` from every limit, because its code was right.
     async fn give_back(&self, app: &App, now: Timestamp) -> Result<(), database::Error> {
         let db = app.database.begin().await?;
         for (policy, whom) in &self.windows {
             (Limit { policy, whom }).give_back(app, &db, now).await?;
         }
-        if let Some(network) = &self.network {
+        if let Some(SharedLimits { network, all_callers }) = &self.shared {
             network.give_back(app, &db).await?;
-        }
-        if self.counted_for_all {
-            ALL_CALLERS.give_back_at_rate(app, &db, app.config.limits.otp_failures).await?;
+            all_callers.give_back(app, &db).await?;
         }
         db.commit().await
     }

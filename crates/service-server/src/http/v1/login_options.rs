@@ -14,5 +14,5 @@ pub async fn ask(
     Extension(meta): Extension<RequestMeta>,
     Body(request): Body<LoginOptionsRequest>,
 ) -> Result<Json<LoginOptions>, ApiError> {
-    Ok(Json(flows::sign_in::login_options::login_options(&app, &meta, &request.email).await?))
+    Ok(Json(flows::sign_in::login_options::login_options(&app, &meta, &request).await?))
 }

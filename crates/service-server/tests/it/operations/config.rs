@@ -146,6 +146,11 @@ fn a_wrong_value_is_named_with_its_source_and_what_is_expected() -> Result<()> {
         ("limits.otp_failures_per_address", &["10+30"]),
         ("limits.otp_sends_per_network", &["", "10", "0+1", "1+0", "1/60"]),
         ("limits.otp_failures", &["x"]),
+        (
+            "limits.raised_networks",
+            &["203.0.113.7", "203.0.113.7/32", "203.0.113.7/32=1", "203.0.113.7/32=1001", "x=10", "10"],
+        ),
+        ("limits.otp_failures_percent", &["", "x", "-1", "91", "100", "2.5"]),
         ("limits.login_options_per_network", &["1+"]),
         ("keys.rotate_every_days", &["0", "1.5", "-1"]),
         ("keys.publish_lead_seconds", &["0", "x"]),

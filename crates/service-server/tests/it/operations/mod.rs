@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod clocks;
 pub(crate) mod config;
 pub(crate) mod durability;
+pub(crate) mod expiry;
 pub(crate) mod failover;
 pub(crate) mod many_sign_ins;
 pub(crate) mod moving_a_shard;

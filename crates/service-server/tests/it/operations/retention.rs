@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use service_api::{ids::Id as _, workspaces::Role};
-use service_server::flows::operations::retention;
+use service_server::{flows::operations::retention, tasks::housekeeping};
 use service_testkit::server::{SignedIn, TestServer, with_server};
 
 use crate::support::contents::{kinds, make, send};
@@ -155,9 +155,11 @@ fn a_deleted_workspace_is_gone_with_all_that_is_in_it_after_thirty_days_rv_18() 
         };
         server.advance(30 * DAY - 1);
         retention::delete_ended(&server.app).await?;
+        housekeeping::clean_once(&server.app).await?;
         assert_eq!(there().await?, [5, 1, 1, 1, 3]);
         server.advance(1);
         retention::delete_ended(&server.app).await?;
+        housekeeping::clean_once(&server.app).await?;
         assert_eq!(there().await?, [0, 0, 0, 0, 0]);
         assert_eq!((count(server, "contents").await?, count(server, "memberships").await?), (10, 1));
         assert_eq!(count(server, "workspaces").await?, 1);

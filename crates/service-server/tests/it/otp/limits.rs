@@ -197,7 +197,8 @@ fn right_codes_cost_nothing_of_the_budget_for_wrong_ones_ot_12() -> Result<()> {
 
 #[test]
 fn wrong_codes_of_all_users_have_a_ceiling_ot_12() -> Result<()> {
-    Setup::default().set("limits.otp_failures", "3+60").run(async |server| {
+    let setup = Setup::default().set("limits.otp_failures", "3+60").set("limits.otp_failures_percent", "0");
+    setup.run(async |server| {
         let (otp_id, code) = server.request_code("ann@acme.test").await?;
         for stranger in ["bob@acme.test", "eve@acme.test", "joe@acme.test"] {
             fail(server, stranger, 1).await?;
