@@ -56,7 +56,7 @@ pub struct AppState {
     pub content_database: Database,
     /// The pool for background tasks: mail, sealing, deleting.
     pub background_database: Database,
-    /// The servers that the revocations can be read from, with one connection each.
+    /// The servers that the revocations can be read from, with one connection each. The last one is the primary.
     pub feed_databases: Vec<Database>,
     /// The one connection that writes this node's heartbeat. It is separate, because a busy pool must not delay the
     /// heartbeat.
@@ -186,8 +186,10 @@ impl std::ops::Deref for App {
     }
 }
 
-/// Opens no connection yet. Without `database.feed_urls` the revocations are read from `database.url`.
+/// The servers in `database.feed_urls`, and the one in `database.url` after them. Opens no connection yet.
 fn feed_databases(config: &DatabaseConfig, servers: &Arc<Servers>) -> anyhow::Result<Vec<Database>> {
-    let urls = if config.feed_urls.is_empty() { std::slice::from_ref(&config.url) } else { &config.feed_urls };
-    urls.iter().map(|url| Database::new(&DatabaseConfig { url: url.clone(), ..config.clone() }, 1, servers)).collect()
+    let urls = config.feed_urls.iter().map(|url| DatabaseConfig { url: url.clone(), ..config.clone() });
+    let mut databases = urls.map(|settings| Database::for_feed(&settings)).collect::<anyhow::Result<Vec<_>>>()?;
+    databases.push(Database::new(config, 1, servers)?);
+    Ok(databases)
 }

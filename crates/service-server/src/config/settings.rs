@@ -59,7 +59,7 @@ pub const SETTINGS: &[Setting] = &[
     secret(
         "database.feed_urls",
         Some(""),
-        "URLs of the servers that revocations are read from, separated by spaces. Any may be a standby. By default database.url.",
+        "URLs of the servers that revocations are read from, separated by spaces. Any may be a standby. If all fail, database.url.",
     ),
     setting(
         "database.ca_file",

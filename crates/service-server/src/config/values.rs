@@ -66,7 +66,9 @@ pub(super) fn database_url(text: &str) -> Option<Zeroizing<String>> {
 
 /// Parses PostgreSQL URLs that are separated by spaces: commas separate the hosts of one URL.
 pub(super) fn database_urls(text: &str) -> Option<Vec<Zeroizing<String>>> {
-    text.split_ascii_whitespace().map(database_url).collect()
+    // Separated by commas, all but the first would be part of a database name.
+    let is_one = |url: &str| url.matches("://").count() <= 1;
+    text.split_ascii_whitespace().map(|url| is_one(url).then(|| database_url(url)).flatten()).collect()
 }
 
 pub(super) fn mailbox(text: &str) -> Option<String> {

@@ -76,6 +76,15 @@ impl Database {
         Ok(Self { pool, deadline: settings.deadline })
     }
 
+    /// Creates a pool with one connection to a server that only revocations are read from, whichever server that is. What
+    /// this server says about itself does not concern the other pools.
+    pub fn for_feed(settings: &crate::config::DatabaseConfig) -> anyhow::Result<Self> {
+        let (url, connector) = connect::parts(settings)?;
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_connect(url, connector, recycling)).max_size(1).build()?;
+        Ok(Self { pool, deadline: settings.deadline })
+    }
+
     /// Returns a connection on which each statement commits by itself.
     pub async fn connect(&self) -> Result<Connection, Error> {
         self.connect_within(self.deadline).await

@@ -21,9 +21,7 @@ use crate::database::{Connection, Error, Identity};
 /// What a server says about itself.
 pub struct FeedServer {
     pub identity: Identity,
-    /// Whether it is a standby, which may lag.
-    pub is_standby: bool,
-    /// The heartbeat of this node that the server has, if it is a standby.
+    /// The heartbeat of this node that the server has.
     pub own_beat_at: Option<Timestamp>,
     /// The time of the database.
     pub database_time: Timestamp,
@@ -73,6 +71,9 @@ pub async fn insert(db: &Connection, lane: usize, revocations: &[(RevocationId, 
 /// Returns the head of each lane. Nodes run this many times a second, so it does nothing else.
 pub async fn poll(db: &Connection) -> Result<Heads, Error> {
     let rows = db.query_unnamed(r"select lane, last, last_id from revocation_lanes", &[]).await?;
+    if rows.len() != LANES {
+        return Err(super::impossible("revocation_lanes", "lane"));
+    }
     let mut heads = [None; LANES];
     for row in &rows {
         let head = heads.get_mut(lane_index(row)?).ok_or_else(|| super::impossible("revocation_lanes", "lane"))?;
@@ -81,19 +82,17 @@ pub async fn poll(db: &Connection) -> Result<Heads, Error> {
     Ok(heads)
 }
 
-/// Returns what the server says about itself. A standby tells by the heartbeats of this node how far it has come.
+/// Returns what the server says about itself. The heartbeat of this node tells how far a standby has come.
 pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Error> {
     let rows = db
         .query_unnamed(
-            r"select pg_is_in_recovery() as is_standby, clock_timestamp() as database_time,
-                     system_identifier::text as system,
+            r"select clock_timestamp() as database_time, system_identifier::text as system,
                      case when pg_is_in_recovery()
                           then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
                                   from pg_control_checkpoint() c cross join pg_control_recovery() r)
                           else left(pg_walfile_name(pg_current_wal_lsn()), 8)
                      end as timeline,
-                     case when pg_is_in_recovery() then (select beat_at from node_heartbeats where node_id = $1) end
-                         as own_beat_at
+                     (select beat_at from node_heartbeats where node_id = $1) as own_beat_at
                 from pg_control_system()",
             &[(&node_id, Type::UUID)],
         )
@@ -102,7 +101,6 @@ pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Erro
     let identity = Identity::parse(row.try_get("system")?, row.try_get("timeline")?);
     Ok(FeedServer {
         identity: identity.ok_or_else(|| super::impossible("pg_control_system", "timeline"))?,
-        is_standby: row.try_get("is_standby")?,
         own_beat_at: row.try_get("own_beat_at")?,
         database_time: row.try_get("database_time")?,
     })

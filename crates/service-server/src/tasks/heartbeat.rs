@@ -36,6 +36,7 @@ pub async fn beat(app: &App) -> anyhow::Result<()> {
     let restores = compare_server::compare(app).await?;
     let (began, now) = (Instant::now(), app.clock.now());
     let db = app.heartbeat_database.connect().await?;
+    app.revocations.heartbeat_begun(now, began);
     store::node_heartbeats::replace(&db, app.node_id, now).await?;
     app.revocations.heartbeat_confirmed(began);
     app.restore_fence.record_confirmed(Anchor { restores, beat_at: now });

@@ -5,11 +5,10 @@
 //! next poll comes a quarter of a second later. `service_rules::revocation::position` explains why nothing is missed.
 //!
 //! With `database.feed_urls` a node polls one of several servers, any of which may be a standby. If one fails or lags, the
-//! node turns to the next.
+//! node turns to the next, and at last to the primary. After a minute it tries the first one again.
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use service_rules::{
     Timestamp,
     revocation::{
@@ -21,16 +20,12 @@ use tokio::time::Instant;
 
 use crate::{
     app::App,
-    clock::MAX_CLOCK_DIFFERENCE,
     crypto::random,
     database::{self, Connection, Database, FormerPrimary},
     flows::revocation,
-    store::{
-        self,
-        revocations::{FeedServer, LaneOfRevocations},
-    },
+    store::{self, revocations::LaneOfRevocations},
     tasks::supervisor::Progress,
-    tokens::revocations::{FeedRead, FeedSource},
+    tokens::revocations::FeedRead,
 };
 
 /// The channel on which nodes notify each other; see `store/revocations.rs`.
@@ -49,24 +44,31 @@ const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const PAGE_SIZE: usize = 10_000;
 /// The timeout for reading a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A standby on which no heartbeat of this node arrived for this time lags, and another server is polled if there is one.
+/// A server at which no heartbeat of this node arrived for this time lags, and another one is polled.
 const LAGS_AFTER: Duration = Duration::from_secs(10);
+/// After this time a node tries the first server again.
+const RETURN_AFTER: Duration = Duration::from_secs(60);
 
 /// Follows the revocations for a node.
 pub struct Follower {
     app: App,
-    position: FeedPosition,
-    /// Which of the node's feed databases is polled.
+    /// How far each of the node's feed databases was read. `None`: it was not used yet.
+    positions: Vec<Option<FeedPosition>>,
+    /// Which of them is polled, and since when.
     server: usize,
-    /// What that server said about itself, and when it was asked.
-    identified: Option<(Identified, Instant)>,
+    turned_at: Instant,
+    /// What that server said about itself.
+    identified: Option<Identified>,
 }
 
 /// What a node knows about the server that it polls.
 #[derive(Clone, Copy)]
 struct Identified {
-    source: FeedSource,
-    clock_is_off: bool,
+    /// When the heartbeat of this node began that the server has.
+    arrived_at: Option<Instant>,
+    /// When it was asked, by both clocks.
+    asked_at: Instant,
+    now: Timestamp,
 }
 
 impl Follower {
@@ -75,7 +77,8 @@ impl Follower {
     /// # Errors
     /// If no server can be read: why the last one could not.
     pub async fn start(app: &App) -> anyhow::Result<Self> {
-        let mut follower = Self { app: app.clone(), position: FeedPosition::default(), server: 0, identified: None };
+        let positions = vec![None; app.feed_databases.len()];
+        let mut follower = Self { app: app.clone(), positions, server: 0, turned_at: Instant::now(), identified: None };
         let mut read = follower.read().await;
         for _ in 1..app.feed_databases.len() {
             if read.is_err() {
@@ -117,19 +120,23 @@ impl Follower {
         let database = &app.feed_databases[self.server];
         let began = Instant::now();
         let db = database.connect().await?;
-        let Identified { source, clock_is_off } = self.identify(&db).await?;
+        let Identified { arrived_at, now, .. } = self.identify(&db).await?;
         app.metrics.revocation_polls.inc();
         let heads = store::revocations::poll(&db).await?;
         drop(db);
         let mut of_keys = false;
-        read_lanes(database, &heads, &mut self.position, |revocations| {
+        let position = self.positions[self.server].get_or_insert_default();
+        read_lanes(database, &heads, position, |revocations| {
             of_keys |= revocations.iter().any(|revocation| matches!(revocation.subject, Subject::SigningKey(_)));
             app.revocations.insert_read(revocations);
         })
         .await?;
-        app.revocations.record_read(&FeedRead { began, source, clock_is_off, now: app.clock.now() });
-        if matches!(source, FeedSource::Standby(arrived) if arrived.is_none_or(|at| at.elapsed() > LAGS_AFTER)) {
+        app.revocations.record_read(&FeedRead { began, arrived_at, now });
+        let lags = arrived_at.is_none_or(|at| at.elapsed() > LAGS_AFTER);
+        if lags && self.turned_at.elapsed() > LAGS_AFTER {
             self.turn_to_next_server();
+        } else if self.server > 0 && self.turned_at.elapsed() > RETURN_AFTER {
+            self.turn_to(0);
         }
         if of_keys {
             // Not awaited: tokens of the key are rejected already. This only removes it from the published keys.
@@ -141,18 +148,22 @@ impl Follower {
     /// Returns what the server says about itself. It is asked every two seconds, after a failed poll, and as long as this
     /// node does not know the current revocations.
     async fn identify(&mut self, db: &Connection) -> anyhow::Result<Identified> {
-        if let Some((identified, at)) = self.identified
-            && at.elapsed() < IDENTIFY_INTERVAL
+        if let Some(identified) = self.identified
+            && identified.asked_at.elapsed() < IDENTIFY_INTERVAL
             && self.app.revocations.stale().is_none()
         {
             return Ok(identified);
         }
-        let (began, now) = (Instant::now(), self.app.clock.now());
+        let (asked_at, now) = (Instant::now(), self.app.clock.now());
         let server = store::revocations::identify(db, self.app.node_id).await?;
-        let refused = |FormerPrimary| anyhow::anyhow!("this server is a former primary");
-        self.app.servers.record(&server.identity).map_err(refused)?;
+        if self.server + 1 == self.app.feed_databases.len() {
+            // The primary, or a former one. Where else revocations are read, the heartbeat that arrived is proof enough.
+            let refused = |FormerPrimary| anyhow::anyhow!("this server is a former primary");
+            self.app.servers.record(&server.identity).map_err(refused)?;
+        }
         let clock_is_off = self.app.clock.is_off(now, server.database_time);
         let was_off = self.app.revocations.clock_is_off();
+        self.app.revocations.record_clock(clock_is_off);
         if clock_is_off && !was_off {
             tracing::error!(
                 "This node's clock differs from the database's: the node serves no requests until they agree"
@@ -160,27 +171,23 @@ impl Follower {
         }
         if was_off && !clock_is_off {
             // Revocations that a wrong clock expired are read again.
-            self.position = FeedPosition::default();
+            self.positions.fill(None);
         }
-        let source = source(&server, began, now);
-        Ok(self.identified.insert((Identified { source, clock_is_off }, began)).0)
+        let arrived_at = server.own_beat_at.and_then(|at| self.app.revocations.heartbeat_with(at));
+        Ok(*self.identified.insert(Identified { arrived_at, asked_at, now }))
     }
 
     fn turn_to_next_server(&mut self) {
-        self.server = (self.server + 1) % self.app.feed_databases.len();
-        self.identified = None;
+        self.turn_to((self.server + 1) % self.app.feed_databases.len());
     }
-}
 
-/// Returns where revocations are read. On a standby, the heartbeat of this node that arrived there tells how old they are.
-fn source(server: &FeedServer, began: Instant, now: Timestamp) -> FeedSource {
-    if !server.is_standby {
-        return FeedSource::Primary;
+    /// Polls another server from now on. A server that was not used yet is read from where the last one was read.
+    fn turn_to(&mut self, server: usize) {
+        if self.positions[server].is_none() {
+            self.positions[server] = self.positions[self.server].clone();
+        }
+        (self.server, self.turned_at, self.identified) = (server, Instant::now(), None);
     }
-    let age = server.own_beat_at.map(|at| now.duration_since(at));
-    // A heartbeat from the future was written before this node's clock was set back, and tells nothing.
-    let age = age.filter(|age| *age >= -MAX_CLOCK_DIFFERENCE).map(|age| age.max(SignedDuration::ZERO).unsigned_abs());
-    FeedSource::Standby(age.and_then(|age| began.checked_sub(age)))
 }
 
 /// Reads each lane from `position` up to its head, and calls `found` with what is new. Revocations may be found twice.
@@ -197,9 +204,13 @@ pub async fn read_lanes(
         let pages = store::revocations::list(&db, &wanted, PAGE_SIZE / wanted.len()).await?;
         anyhow::ensure!(pages.len() == wanted.len(), "a lane of revocations is missing");
         for LaneOfRevocations { lane, page, revocations } in pages {
-            match position.advance(lane, &page) {
-                PageVerdict::Restart => continue,
-                PageVerdict::More => {}
+            let verdict = position.advance(lane, &page);
+            if verdict != PageVerdict::Restart {
+                // Whatever fails next: this lane was read up to here.
+                found(revocations);
+            }
+            match verdict {
+                PageVerdict::Restart | PageVerdict::More => {}
                 PageVerdict::Complete => {
                     // Behind one address there are several servers, and another one answered than before.
                     anyhow::ensure!(
@@ -209,7 +220,6 @@ pub async fn read_lanes(
                     unread.retain(|unread| *unread != lane);
                 }
             }
-            found(revocations);
         }
     }
     Ok(())

@@ -1,10 +1,11 @@
 //! The revocations that this node knows; `tasks/revocation_feed.rs` keeps them up to date.
 //!
 //! A node that has not read the table for 30 seconds does not know the current revocations, and rejects all tokens.
-//! Reading alone is not enough, because a former primary can still be read. So the node's own heartbeat must have been
-//! confirmed recently. Where the table is read from a standby, that heartbeat must also have arrived there.
+//! Reading alone is not enough, because a former primary can still be read, and a standby may lag. So a recent heartbeat
+//! of this node must have been confirmed by the primary, and must have arrived at the server that is read.
 
 use std::{
+    collections::VecDeque,
     sync::{Mutex, PoisonError, RwLock},
     time::Duration,
 };
@@ -21,6 +22,8 @@ use crate::database;
 
 /// After this time without a read or a heartbeat the node rejects all tokens.
 const REVOCATIONS_STALE_AFTER: Duration = Duration::from_secs(30);
+/// Heartbeats of more than 30 seconds, also if each is repeated after half a second.
+const REMEMBERED_HEARTBEATS: usize = 64;
 /// The capacity of the set. A revocation takes about 32 bytes.
 const MAX_REVOCATIONS: usize = 2_000_000;
 
@@ -39,27 +42,21 @@ struct RevocationState {
     revocations: RevocationSet,
     /// When the last successful read began.
     read_at: Option<Instant>,
-    /// Where it was read.
-    source: FeedSource,
+    /// When the heartbeat of this node began that the server had when it was read.
+    arrived_at: Option<Instant>,
     /// When the last confirmed heartbeat of this node began.
-    beat_at: Option<Instant>,
+    confirmed_at: Option<Instant>,
+    /// The last heartbeats of this node: their times in the database, and when they began.
+    heartbeats: VecDeque<(Timestamp, Instant)>,
     clock_is_off: bool,
-}
-
-/// Where the revocations were read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FeedSource {
-    Primary,
-    /// A standby, and when the last heartbeat of this node that it has replayed was written. `None`: there is none, or it
-    /// is too old to be represented.
-    Standby(Option<Instant>),
 }
 
 /// The circumstances of a read.
 pub(crate) struct FeedRead {
     pub began: Instant,
-    pub source: FeedSource,
-    pub clock_is_off: bool,
+    /// When the heartbeat of this node began that the server has. `None`: it has none, or an old one.
+    pub arrived_at: Option<Instant>,
+    /// A time at which this node's clock was right. Revocations that had expired by then are forgotten.
     pub now: Timestamp,
 }
 
@@ -88,8 +85,9 @@ impl Default for Revocations {
         let state = RevocationState {
             revocations: RevocationSet::with_capacity(MAX_REVOCATIONS),
             read_at: None,
-            source: FeedSource::Primary,
-            beat_at: None,
+            arrived_at: None,
+            confirmed_at: None,
+            heartbeats: VecDeque::new(),
             clock_is_off: false,
         };
         Self {
@@ -176,7 +174,7 @@ impl Revocations {
         seconds_since(self.state.read().unwrap_or_else(PoisonError::into_inner).read_at)
     }
 
-    /// Returns the age in seconds of this node's last confirmed heartbeat. On a standby it must have arrived there.
+    /// Returns the age in seconds of the last heartbeat of this node that was confirmed and has arrived where it reads.
     #[must_use]
     pub fn heartbeat_age(&self) -> f64 {
         seconds_since(self.state.read().unwrap_or_else(PoisonError::into_inner).heartbeat())
@@ -185,7 +183,29 @@ impl Revocations {
     /// Records that a heartbeat of this node, begun at this moment, was confirmed.
     pub(crate) fn heartbeat_confirmed(&self, began: Instant) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.beat_at = state.beat_at.max(Some(began));
+        state.confirmed_at = state.confirmed_at.max(Some(began));
+    }
+
+    /// Records that a heartbeat of this node is about to be written, with this time.
+    pub(crate) fn heartbeat_begun(&self, at: Timestamp, began: Instant) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.heartbeats.len() >= REMEMBERED_HEARTBEATS {
+            state.heartbeats.pop_front();
+        }
+        state.heartbeats.push_back((at, began));
+    }
+
+    /// Returns when the heartbeat with this time began; `None`: it is not one of the last.
+    pub(crate) fn heartbeat_with(&self, at: Timestamp) -> Option<Instant> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        // The database stores microseconds.
+        let is_same = |beat: &Timestamp| beat.as_microsecond().abs_diff(at.as_microsecond()) <= 1;
+        state.heartbeats.iter().rev().find(|(beat, _)| is_same(beat)).map(|(_, began)| *began)
+    }
+
+    /// Records whether this node's clock differs from the database's.
+    pub(crate) fn record_clock(&self, is_off: bool) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).clock_is_off = is_off;
     }
 
     /// Applies revocations that this node has committed, and triggers a notification of the other nodes.
@@ -219,21 +239,17 @@ impl Revocations {
     /// Records that the table was read completely.
     pub(crate) fn record_read(&self, read: &FeedRead) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if !read.clock_is_off {
+        if !state.clock_is_off {
             state.revocations.forget_expired(read.now);
         }
         state.read_at = Some(read.began);
-        state.source = read.source;
-        state.clock_is_off = read.clock_is_off;
+        state.arrived_at = read.arrived_at;
     }
 }
 
 impl RevocationState {
     fn heartbeat(&self) -> Option<Instant> {
-        match self.source {
-            FeedSource::Primary => self.beat_at,
-            FeedSource::Standby(arrived) => arrived.min(self.beat_at),
-        }
+        self.arrived_at.min(self.confirmed_at)
     }
 
     fn stale(&self) -> Option<StaleReason> {
@@ -277,32 +293,35 @@ mod tests {
         Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
     }
 
-    fn stale(source: FeedSource, read: u64, beat: Option<u64>) -> Option<StaleReason> {
+    fn stale(read: u64, arrived: Option<u64>, confirmed: Option<u64>) -> Option<StaleReason> {
         let revocations = Revocations::default();
         let now = Timestamp::UNIX_EPOCH;
-        revocations.record_read(&FeedRead { began: ago(read), source, clock_is_off: false, now });
-        if let Some(beat) = beat {
-            revocations.heartbeat_confirmed(ago(beat));
+        revocations.record_read(&FeedRead { began: ago(read), arrived_at: arrived.map(ago), now });
+        if let Some(confirmed) = confirmed {
+            revocations.heartbeat_confirmed(ago(confirmed));
         }
         revocations.stale()
     }
 
     #[test]
-    fn on_a_primary_only_a_confirmed_heartbeat_makes_a_read_count_rv_10() {
-        let primary = |read, beat| stale(FeedSource::Primary, read, beat);
-        assert_eq!(primary(0, None), Some(StaleReason::NotConfirmed));
-        assert_eq!(primary(0, Some(31)), Some(StaleReason::NotConfirmed));
-        assert_eq!(primary(31, Some(0)), Some(StaleReason::NotRead));
-        assert_eq!(primary(29, Some(29)), None);
+    fn a_read_counts_with_a_heartbeat_that_was_confirmed_and_has_arrived_rv_10() {
+        assert_eq!(stale(29, Some(29), Some(29)), None);
+        assert_eq!(stale(31, Some(0), Some(0)), Some(StaleReason::NotRead));
+        for (arrived, confirmed) in [(None, Some(0)), (Some(31), Some(0)), (Some(0), None), (Some(0), Some(31))] {
+            assert_eq!(stale(0, arrived, confirmed), Some(StaleReason::NotConfirmed), "{arrived:?} {confirmed:?}");
+        }
     }
 
     #[test]
-    fn on_a_standby_a_heartbeat_counts_when_it_was_confirmed_and_has_arrived_rv_10() {
-        let standby = |arrived: Option<u64>, own| stale(FeedSource::Standby(arrived.map(ago)), 0, own);
-        assert_eq!(standby(None, Some(0)), Some(StaleReason::NotConfirmed));
-        assert_eq!(standby(Some(31), Some(0)), Some(StaleReason::NotConfirmed));
-        assert_eq!(standby(Some(0), None), Some(StaleReason::NotConfirmed));
-        assert_eq!(standby(Some(0), Some(31)), Some(StaleReason::NotConfirmed));
-        assert_eq!(standby(Some(29), Some(29)), None);
+    fn a_heartbeat_is_known_by_its_time_and_not_by_its_age() {
+        let revocations = Revocations::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for second in 0..100 {
+            revocations.heartbeat_begun(at(second), ago(100 - second.unsigned_abs()));
+        }
+        assert!(revocations.heartbeat_with(at(99)).is_some_and(|began| began.elapsed() < Duration::from_secs(2)));
+        assert!(revocations.heartbeat_with(at(36)).is_some());
+        assert_eq!(revocations.heartbeat_with(at(35)), None);
+        assert_eq!(revocations.heartbeat_with(at(100)), None);
     }
 }

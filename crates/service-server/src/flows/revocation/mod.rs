@@ -11,7 +11,6 @@ use service_api::{
     audit_events::EventName,
     errors::Reason,
     ids::{CliTokenId, GrantId, Id as _, RevocationId, UserId, WorkspaceId},
-    workspaces::Role,
 };
 use service_rules::{
     Timestamp,
@@ -128,9 +127,8 @@ impl<'a> RevocationTransaction<'a> {
         Ok(true)
     }
 
-    /// Changes the role of a member. Every node that has cached the former role reads it again.
-    pub async fn change_role(&mut self, user_id: UserId, workspace_id: WorkspaceId, role: Role) -> anyhow::Result<()> {
-        store::memberships::update_role(&self.db, user_id, workspace_id, role).await?;
+    /// Announces that a member has another role. Every node that has cached the former one reads it again.
+    pub fn announce_role(&mut self, user_id: UserId, workspace_id: WorkspaceId) -> anyhow::Result<()> {
         // No token is revoked, so nobody is told this reason.
         self.revoke(Subject::Role(user_id, workspace_id), Reason::RevokedByAdmin)
     }

@@ -108,6 +108,11 @@ impl<T> Outcome<T> {
         !matches!(self, Self::Wrong(_))
     }
 
+    /// The wrong codes that this attempt makes room for. A code signs in once, so it makes room once.
+    fn credit(&self, app: &App) -> f64 {
+        if matches!(self, Self::SignedIn(_)) { app.config.limits.otp_failures_percent.per_success() } else { 0.0 }
+    }
+
     fn into_result(self) -> Result<Redeemed<T>, VerifyOtpError> {
         match self {
             Self::SignedIn(redeemed) => Ok(redeemed),
@@ -123,7 +128,7 @@ impl Attempt<'_> {
         let (counted, limits) = self.count().await?;
         let outcome = self.try_code(&counted, sign_in).await?;
         if outcome.is_right_code()
-            && let Err(error) = limits.give_back(self.app, self.now).await
+            && let Err(error) = limits.give_back(self.app, self.now, outcome.credit(self.app)).await
         {
             // The attempt is over. One that stays counted costs the user one wrong code at most.
             tracing::warn!(error = format!("{error:#}"), "Could not remove an attempt from the limits on wrong codes");
@@ -277,9 +282,9 @@ impl AllCallersLimit {
         Ok(limited.map(|limited| Limited { quota: self.whole.per_hour, ..limited }))
     }
 
-    /// Gives back the attempt if it was counted, and the room that a right code adds.
-    async fn give_back(&self, app: &App, db: &Connection) -> Result<(), database::Error> {
-        let requests = f64::from(u8::from(self.counted)) + app.config.limits.otp_failures_percent.per_success();
+    /// Gives back the attempt if it was counted, and the room that a sign-in adds.
+    async fn give_back(&self, app: &App, db: &Connection, credit: f64) -> Result<(), database::Error> {
+        let requests = f64::from(u8::from(self.counted)) + credit;
         self.limit().give_back_at_rate(app, db, self.rate, requests).await
     }
 }
@@ -332,14 +337,14 @@ impl FailureLimits {
     }
 
     /// Removes the attempt that was counted at `now` from every limit, because its code was right.
-    async fn give_back(&self, app: &App, now: Timestamp) -> Result<(), database::Error> {
+    async fn give_back(&self, app: &App, now: Timestamp, credit: f64) -> Result<(), database::Error> {
         let db = app.database.begin().await?;
         for (policy, whom) in &self.windows {
             (Limit { policy, whom }).give_back(app, &db, now).await?;
         }
         if let Some(SharedLimits { network, all_callers }) = &self.shared {
             network.give_back(app, &db).await?;
-            all_callers.give_back(app, &db).await?;
+            all_callers.give_back(app, &db, credit).await?;
         }
         db.commit().await
     }

@@ -207,7 +207,11 @@ pub async fn change_role(
         if new != Role::Owner {
             check_owner_left(transaction.db(), id, user_id, role).await?;
         }
-        transaction.change_role(user_id, id, new).await?;
+        // The row is written also without a change, so that a repeated request is confirmed only if the first one was.
+        store::memberships::update_role(transaction.db(), user_id, id, new).await?;
+        if new != role {
+            transaction.announce_role(user_id, id)?;
+        }
         if new != Role::Owner {
             store::invitations::delete_by_member(transaction.db(), id, user_id).await?;
         }

@@ -6,6 +6,7 @@ use service_api::{
     ids::{Id as _, WorkspaceId},
     workspaces::Role,
 };
+use service_server::{flows::revocation::RevocationTransaction, store};
 use service_testkit::{
     response::TestResponse,
     server::{Setup, SignedIn, TestServer, otp_exchange, signed_in, with_server},
@@ -108,10 +109,10 @@ fn viewers_read_and_a_changed_role_counts_at_once() -> Result<()> {
         let office = Office::open(server).await?;
         let token = office.anns_token_for(server, office.third)?;
         for (role, text) in [(Role::Viewer, "viewer"), (Role::Member, "member"), (Role::Owner, "owner")] {
-            let (user, id) = (office.ann.user_id.uuid(), office.third.uuid());
-            let change =
-                format!("update memberships set role = '{text}' where user_id = '{user}' and workspace_id = '{id}'");
-            server.sql(&change).await?;
+            let mut transaction = RevocationTransaction::begin(&server.app, server.now()).await?;
+            store::memberships::update_role(transaction.db(), office.ann.user_id, office.third, role).await?;
+            transaction.announce_role(office.ann.user_id, office.third)?;
+            transaction.commit().await?;
             let expected = (workspace(office.third, text, "token"), vec!["Of the third".to_owned()]);
             assert_eq!(seen(server, "", &token).await?, expected, "{role:?}");
         }

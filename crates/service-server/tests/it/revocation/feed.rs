@@ -225,6 +225,26 @@ fn a_read_goes_on_where_the_last_one_ended() -> Result<()> {
     })
 }
 
+/// Behind one address there are two servers. The one that answers second lags behind the first.
+#[test]
+fn what_was_read_before_a_read_failed_is_not_lost() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let database = &server.app.feed_databases[0];
+        for subject in ["a", "b"] {
+            write_as_another_node(server, "client", subject).await?;
+        }
+        let mut ahead = store::revocations::poll(&database.connect().await?).await?;
+        let head = ahead[1].as_mut().context("the lane is empty")?;
+        (head.number, head.id) = (5, random::id(server.now())?);
+        let (mut position, mut found) = (FeedPosition::default(), 0);
+        let read = read_lanes(database, &ahead, &mut position, |revocations| found += revocations.len()).await;
+        assert!(read.is_err_and(|error| error.to_string().contains("lags")));
+        assert_eq!(found, 2, "the position moved on, and the revocations were dropped");
+        assert_eq!(read_new(server, &mut position).await?, 0);
+        Ok(())
+    })
+}
+
 /// A failover lost a commit, and the lane assigned its number again.
 #[test]
 fn a_lane_that_was_set_back_is_read_again_rv_10() -> Result<()> {
