@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode: each statement may run over another connection of the server.
+//! A connection pooler in transaction mode: each statement may run over another connection of the server.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{ports, postgres::unprivileged_account};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running PgBouncer, which is killed when dropped.
+/// A running `pgbouncer`, which is killed when dropped.
 pub struct Pooler {
     pub port: u16,
     process: Child,

@@ -94,28 +94,30 @@ mod tests {
 
     use super::*;
 
-    fn place(number: i64, id: u128) -> Option<Place> {
-        Some(Place { number, id: Uuid::from_u128(id).into() })
+    const NO_HEADS: Heads = [None; LANES];
+
+    fn place(number: i64, id: u128) -> Place {
+        Place { number, id: Uuid::from_u128(id).into() }
     }
 
-    fn page(head: Option<Place>, places: &[Option<Place>], is_full: bool) -> LanePage {
-        LanePage { head, places: places.iter().copied().flatten().collect(), is_full }
+    fn page(head: Place, places: &[Place], is_full: bool) -> LanePage {
+        LanePage { head: Some(head), places: places.to_vec(), is_full }
     }
 
-    fn heads(first: Option<Place>) -> Heads {
-        let mut heads = [None; LANES];
-        heads[0] = first;
+    fn heads(first: Place) -> Heads {
+        let mut heads = NO_HEADS;
+        heads[0] = Some(first);
         heads
     }
 
     /// A node that has read the first lane up to this place.
-    fn at(place: Option<Place>) -> FeedPosition {
+    fn at(place: Place) -> FeedPosition {
         FeedPosition(heads(place))
     }
 
     #[test]
     fn only_lanes_that_moved_are_read() {
-        assert!(FeedPosition::default().unread(&heads(None)).is_empty());
+        assert!(FeedPosition::default().unread(&NO_HEADS).is_empty());
         assert!(at(place(7, 70)).unread(&heads(place(7, 70))).is_empty());
         let mut position = at(place(7, 70));
         assert_eq!(position.unread(&heads(place(9, 90))), [0]);
@@ -150,7 +152,7 @@ mod tests {
         }
         // All of it is gone, so there is nothing to read. What comes next is read from the beginning.
         let mut position = at(place(7, 70));
-        assert_eq!((position.unread(&heads(None)), position.begin(0)), (vec![], 0));
+        assert_eq!((position.unread(&NO_HEADS), position.begin(0)), (vec![], 0));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl<'a> RevocationTransaction<'a> {
 
     /// Announces that a member has another role. Every node that has cached the former one reads it again.
     pub fn announce_role(&mut self, user_id: UserId, workspace_id: WorkspaceId) -> anyhow::Result<()> {
-        // No token is revoked, so nobody is told this reason.
+        // No token is revoked, so no client is told this reason.
         self.revoke(Subject::Role(user_id, workspace_id), Reason::RevokedByAdmin)
     }
 

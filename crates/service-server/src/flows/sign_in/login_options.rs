@@ -47,15 +47,12 @@ pub async fn login_options(
 
     let db = app.database.connect().await?;
     let rates = app.config.limits.login_options_per_network;
-    let limited = match devices::find(app, &db, request.device.as_ref(), &address, now).await? {
-        Some(device) => {
-            let limit = Limit { policy: "login-options-device", whom: &device };
-            limit.take_at_rate(app, &db, rates.narrowest(), now).await?
-        }
-        None => {
-            let limit = NetworkLimit { policy: "login-options-network", address: meta.address, rates };
-            limit.take(app, &db, now).await?
-        }
+    let limited = if let Some(device) = devices::find(app, &db, request.device.as_ref(), &address, now).await? {
+        let limit = Limit { policy: "login-options-device", whom: &device };
+        limit.take_at_rate(app, &db, rates.narrowest(), now).await?
+    } else {
+        let limit = NetworkLimit { policy: "login-options-network", address: meta.address, rates };
+        limit.take(app, &db, now).await?
     };
     if let Some(limited) = limited {
         return Err(limited.into());

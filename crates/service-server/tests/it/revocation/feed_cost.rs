@@ -173,9 +173,9 @@ fn a_standby_that_stops_replaying_hides_no_revocation_for_long_rv_10() -> Result
 #[test]
 fn a_standby_that_cannot_be_reached_is_replaced_by_the_primary() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        let nobody = format!("postgres://serviced@127.0.0.1:{}/none", service_testkit::ports::free()?);
+        let closed_port = format!("postgres://serviced@127.0.0.1:{}/none", service_testkit::ports::free()?);
         let mut settings = server.settings.clone();
-        settings.set("database.feed_urls", &nobody);
+        settings.set("database.feed_urls", &closed_port);
         let node = Process::start(Path::new(SERVICED), &settings, &server.leaks)?;
         wait_for_polls(&node, 3.0).await?;
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);

@@ -42,7 +42,7 @@ async fn read_until(node: &Process, workspace: WorkspaceId, who: &SignedIn, sinc
     }
 }
 
-async fn start_nodes(server: &TestServer) -> Result<Vec<Process>> {
+fn start_nodes(server: &TestServer) -> Result<Vec<Process>> {
     let serviced = Path::new(env!("CARGO_BIN_EXE_serviced"));
     (0..3).map(|_| Process::start(serviced, &server.settings, &server.leaks)).collect()
 }
@@ -80,7 +80,7 @@ fn entering_a_workspace_again_runs_no_statement() -> Result<()> {
 #[test]
 fn a_removed_member_reads_on_no_node_after_a_second_and_writes_nowhere() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        let nodes = start_nodes(server).await?;
+        let nodes = start_nodes(server)?;
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let acme = server.make_workspace("Acme", &[(ann.user_id, Role::Owner)]).await?;
         let mut took = Vec::new();
@@ -111,7 +111,7 @@ fn a_removed_member_reads_on_no_node_after_a_second_and_writes_nowhere() -> Resu
 #[test]
 fn a_changed_role_is_seen_on_every_node_and_decides_about_writes_at_once() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        let nodes = start_nodes(server).await?;
+        let nodes = start_nodes(server)?;
         let (ann, bob) = (
             server.sign_in("ann@acme.test", "read write").await?,
             server.sign_in("bob@acme.test", "read write").await?,
