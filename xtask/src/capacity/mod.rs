@@ -50,7 +50,7 @@ const FULL: Size = Size {
     users: 1_000_000,
     others: 200_000,
     cli_tokens: 120_000,
-    revocations: 500_000,
+    revocations: 2_000_000,
     connections: 2_000,
     round: Duration::from_secs(4),
     rounds: 3,

@@ -44,7 +44,7 @@ const MAX_ENGINE_CORES: Assumption = assume("limit: cores that PostgreSQL uses a
 const MAX_WAL: Assumption = assume("limit: MB of WAL a second, which a standby and an archive have to follow", 100.0);
 const MAX_STORAGE: Assumption = assume("limit: TB, which a restore at 100 MB a second brings back in a day", 8.6);
 const MAX_CONNECTIONS: Assumption = assume("limit: database connections without a pooler", 1_000.0);
-const MAX_REVOCATIONS: Assumption = assume("limit: revocations that a node holds", 500_000.0);
+const MAX_REVOCATIONS: Assumption = assume("limit: revocations that a node holds", 2_000_000.0);
 const FROZEN_IDS: Assumption =
     assume("transaction ids after which PostgreSQL vacuums to freeze (`autovacuum_freeze_max_age`)", 2e8);
 const VACUUM_RATE: Assumption = assume("MB a second that vacuum freezes", 50.0);
