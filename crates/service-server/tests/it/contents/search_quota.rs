@@ -90,6 +90,9 @@ fn a_search_in_a_full_space_reads_only_what_it_may_find_rv_07() -> Result<()> {
                  alter database {database} set auto_explain.log_nested_statements = on"
             ))
             .await?;
+        // Indexes of partitions have names that PostgreSQL makes.
+        let in_partitions = std::env::var_os("SERVICE_TEST_PARTITIONS").is_some();
+        let index = if in_partitions { "pack_search" } else { "pack_search_words" };
         for query in [
             "harbour",
             "harbour 77",
@@ -109,7 +112,7 @@ fn a_search_in_a_full_space_reads_only_what_it_may_find_rv_07() -> Result<()> {
             assert_eq!(response.status, 200, "{query}: {}", response.text);
             let log = server.cluster.log_since(logged)?;
             ensure!(log.contains("find_packs"), "no plan was logged for {query}");
-            ensure!(log.contains("Bitmap Index Scan on pack_search_words"), "the index is not used for {query}");
+            ensure!(log.contains(&format!("Bitmap Index Scan on {index}")), "the index is not used for {query}");
             let rows = filtered(&log, database);
             assert!(rows <= FILTERED, "{query} read {rows} rows in vain");
             assert!(began.elapsed() < Duration::from_secs(2), "{query} took {:?}", began.elapsed());
