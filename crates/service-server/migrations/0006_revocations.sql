@@ -10,7 +10,7 @@ create table revocations (
     number     bigint not null,
     id         uuid not null,
     kind       text not null check (kind in ('grant', 'cli_token', 'user', 'membership', 'role', 'workspace', 'signing_key',
-                                             'client', 'everybody')),
+                                             'client', 'all_users')),
     subject    text not null,
     because    text not null,
     not_before timestamptz not null,

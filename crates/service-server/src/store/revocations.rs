@@ -197,7 +197,7 @@ fn to_text(subject: &Subject) -> (&'static str, String) {
         Subject::Workspace(id) => ("workspace", id.to_string()),
         Subject::SigningKey(kid) => ("signing_key", kid.clone()),
         Subject::Client(id) => ("client", id.clone()),
-        Subject::AllUsers => ("everybody", String::new()),
+        Subject::AllUsers => ("all_users", String::new()),
         // This kind is only ever read.
         Subject::Unknown => ("unknown", String::new()),
     }
@@ -219,7 +219,7 @@ fn from_text(kind: &str, subject: &str) -> Option<Subject> {
         "workspace" => Subject::Workspace(subject.parse::<WorkspaceId>().ok()?),
         "signing_key" => Subject::SigningKey(subject.to_owned()),
         "client" => Subject::Client(subject.to_owned()),
-        "everybody" => Subject::AllUsers,
+        "all_users" => Subject::AllUsers,
         _ => return None,
     })
 }

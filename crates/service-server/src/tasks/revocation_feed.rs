@@ -204,14 +204,12 @@ pub async fn read_lanes(
         let pages = store::revocations::list(&db, &wanted, PAGE_SIZE / wanted.len()).await?;
         anyhow::ensure!(pages.len() == wanted.len(), "a lane of revocations is missing");
         for LaneOfRevocations { lane, page, revocations } in pages {
-            let verdict = position.advance(lane, &page);
-            if verdict != PageVerdict::Restart {
-                // Whatever fails next: this lane was read up to here.
-                found(revocations);
-            }
-            match verdict {
-                PageVerdict::Restart | PageVerdict::More => {}
+            match position.advance(lane, &page) {
+                PageVerdict::Restart => {}
+                PageVerdict::More => found(revocations),
                 PageVerdict::Complete => {
+                    // First, because the position has moved on, whatever fails next.
+                    found(revocations);
                     // Behind one address there are several servers, and another one answered than before.
                     anyhow::ensure!(
                         is_at_least(page.head, heads[lane]),

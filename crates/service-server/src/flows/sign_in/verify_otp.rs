@@ -9,7 +9,7 @@
 //!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
 //!
 //! The limit on all callers is stored in parts, of which each attempt draws one, so that callers rarely wait for one another.
-//! A right code of an unknown device gives it room for a part of a wrong one: with many users, mistyped codes alone exceed
+//! A sign-in on an unknown device gives it room for a part of a wrong code: with many users, mistyped codes alone exceed
 //! any fixed rate. When the limit on all callers is reached, codes still work, but each can be tried only once. Guessing then takes an
 //! email for every guess, and no attacker can switch off sign-in for all users.
 //!

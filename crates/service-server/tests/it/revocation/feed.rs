@@ -120,7 +120,7 @@ fn of_two_levels_neither_hides_the_other_br_18() -> Result<()> {
 #[test]
 fn what_another_node_ended_is_read_br_18() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        for kind in ["grant", "user", "everybody"] {
+        for kind in ["grant", "user", "all_users"] {
             let session = server.sign_in(&format!("{kind}@acme.test"), "read").await?;
             check_alive(server, &session.access_token).await?;
             let subject = match kind {
