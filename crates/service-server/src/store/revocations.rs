@@ -21,6 +21,7 @@ use crate::database::{Connection, Error, Identity};
 /// What a server says about itself.
 pub struct FeedServer {
     pub identity: Identity,
+    pub is_standby: bool,
     /// The heartbeat of this node that the server has.
     pub own_beat_at: Option<Timestamp>,
     /// The time of the database.
@@ -86,7 +87,8 @@ pub async fn poll(db: &Connection) -> Result<Heads, Error> {
 pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Error> {
     let rows = db
         .query_unnamed(
-            r"select clock_timestamp() as database_time, system_identifier::text as system,
+            r"select clock_timestamp() as database_time, pg_is_in_recovery() as is_standby,
+                     system_identifier::text as system,
                      case when pg_is_in_recovery()
                           then (select lpad(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline)), 8, '0')
                                   from pg_control_checkpoint() c cross join pg_control_recovery() r)
@@ -101,6 +103,7 @@ pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Erro
     let identity = Identity::parse(row.try_get("system")?, row.try_get("timeline")?);
     Ok(FeedServer {
         identity: identity.ok_or_else(|| super::impossible("pg_control_system", "timeline"))?,
+        is_standby: row.try_get("is_standby")?,
         own_beat_at: row.try_get("own_beat_at")?,
         database_time: row.try_get("database_time")?,
     })

@@ -64,6 +64,8 @@ pub struct Follower {
 /// What a node knows about the server that it polls.
 #[derive(Clone, Copy)]
 struct Identified {
+    /// Whether it is the server that confirms this node's heartbeats. Then they have arrived there.
+    is_primary: bool,
     /// When the heartbeat of this node began that the server has.
     arrived_at: Option<Instant>,
     /// When it was asked, by both clocks.
@@ -120,7 +122,8 @@ impl Follower {
         let database = &app.feed_databases[self.server];
         let began = Instant::now();
         let db = database.connect().await?;
-        let Identified { arrived_at, now, .. } = self.identify(&db).await?;
+        let Identified { is_primary, arrived_at, now, .. } = self.identify(&db).await?;
+        let arrived_at = if is_primary { Some(began) } else { arrived_at };
         app.metrics.revocation_polls.inc();
         let heads = store::revocations::poll(&db).await?;
         drop(db);
@@ -156,7 +159,8 @@ impl Follower {
         }
         let (asked_at, now) = (Instant::now(), self.app.clock.now());
         let server = store::revocations::identify(db, self.app.node_id).await?;
-        if self.server + 1 == self.app.feed_databases.len() {
+        let is_last = self.server + 1 == self.app.feed_databases.len();
+        if is_last {
             // The primary, or a former one. Where else revocations are read, the heartbeat that arrived is proof enough.
             let refused = |FormerPrimary| anyhow::anyhow!("this server is a former primary");
             self.app.servers.record(&server.identity).map_err(refused)?;
@@ -174,7 +178,8 @@ impl Follower {
             self.positions.fill(None);
         }
         let arrived_at = server.own_beat_at.and_then(|at| self.app.revocations.heartbeat_with(at));
-        Ok(*self.identified.insert(Identified { arrived_at, asked_at, now }))
+        let is_primary = is_last && !server.is_standby;
+        Ok(*self.identified.insert(Identified { is_primary, arrived_at, asked_at, now }))
     }
 
     fn turn_to_next_server(&mut self) {
