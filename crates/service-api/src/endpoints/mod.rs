@@ -8,6 +8,7 @@
 
 mod contents;
 mod discovery;
+mod mcp;
 mod operation;
 mod pages;
 mod sessions;
@@ -18,6 +19,7 @@ mod workspaces;
 pub use self::{
     contents::*,
     discovery::*,
+    mcp::*,
     operation::{Header, Operation, OperationRow},
     pages::*,
     sessions::*,
@@ -82,6 +84,8 @@ pub enum Access {
     Browser,
     /// The access token of the MCP token pair that is refreshed, or one of its user in a first-party client.
     McpPair,
+    /// An access token for `/mcp`. The scope depends on the tool that is called.
+    Mcp,
 }
 
 /// The media types that an endpoint accepts.
@@ -104,7 +108,7 @@ pub const fn contents(kind: Kind) -> &'static ContentOperations {
 }
 
 const BEFORE_CONTENTS: [&[&OperationRow]; 3] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS];
-const AFTER_CONTENTS: [&[&OperationRow]; 3] = [contents::ROWS, sessions::ROWS, tokens::ROWS];
+const AFTER_CONTENTS: [&[&OperationRow]; 4] = [contents::ROWS, sessions::ROWS, tokens::ROWS, mcp::ROWS];
 
 const OPERATION_COUNT: usize =
     count(&BEFORE_CONTENTS) + ContentOperations::COUNT * Kind::ALL.len() + count(&AFTER_CONTENTS);

@@ -182,7 +182,7 @@ fn security(access: Access) -> Value {
         | Access::SignedIn(scope)
         | Access::RecentSignIn(scope)
         | Access::RecentSignInForOwners(scope) => by_scope(scope),
-        Access::McpPair | Access::AnyToken => json!([{ "bearer": [] }]),
+        Access::McpPair | Access::Mcp | Access::AnyToken => json!([{ "bearer": [] }]),
     }
 }
 
@@ -207,6 +207,7 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
             all.push(InsufficientUserAuthentication);
         }
         Access::McpPair => all.extend([MissingToken, InvalidToken, Forbidden]),
+        Access::Mcp => all.extend([MissingToken, InvalidToken, InsufficientScope, Forbidden, RateLimited]),
     }
     if endpoint.query.contains(&"workspaceId") {
         all.extend([NotFound, WorkspaceMismatch]);

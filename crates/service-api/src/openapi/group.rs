@@ -12,12 +12,13 @@ pub enum Group {
     Sessions,
     CliTokens,
     McpTokens,
+    Mcp,
     Audit,
     Leaks,
 }
 
 impl Group {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SignIn,
         Self::Oauth,
         Self::Discovery,
@@ -27,6 +28,7 @@ impl Group {
         Self::Sessions,
         Self::CliTokens,
         Self::McpTokens,
+        Self::Mcp,
         Self::Audit,
         Self::Leaks,
     ];
@@ -44,6 +46,7 @@ impl Group {
             Self::Sessions => "Sessions",
             Self::CliTokens => "CLI tokens",
             Self::McpTokens => "MCP tokens",
+            Self::Mcp => "MCP",
             Self::Audit => "Audit events",
             Self::Leaks => "Leaked tokens",
         }
@@ -62,6 +65,7 @@ impl Group {
             Self::Sessions => include_str!("../../manual/sessions.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
             Self::McpTokens => include_str!("../../manual/mcp_tokens.md"),
+            Self::Mcp => include_str!("../../manual/mcp.md"),
             Self::Audit => include_str!("../../manual/audit.md"),
             Self::Leaks => include_str!("../../manual/leaks.md"),
         }

@@ -13,5 +13,5 @@ pub use self::{
     document::{document, examples},
     group::Group,
     manual::{anchor, manual},
-    schemas::Shape,
+    schemas::{Shape, standalone_request, standalone_response},
 };

@@ -81,6 +81,39 @@ impl Schemas {
     }
 }
 
+/// The schema of a request's body on its own, without references to other schemas.
+#[must_use]
+pub fn standalone_request(shape: Shape) -> Value {
+    standalone(Schemas::of_requests(), shape)
+}
+
+/// The schema of a response's body on its own, without references to other schemas.
+#[must_use]
+pub fn standalone_response(shape: Shape) -> Value {
+    standalone(Schemas::of_responses(), shape)
+}
+
+fn standalone(mut schemas: Schemas, shape: Shape) -> Value {
+    let mut schema = schemas.of(shape);
+    let mut components = contents(&mut SchemaGenerator::default());
+    components.extend(schemas.components());
+    replace_references(&mut schema, &components);
+    schema
+}
+
+/// Replaces every reference by the schema that it names. No schema refers to itself.
+fn replace_references(schema: &mut Value, components: &Map<String, Value>) {
+    let named = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    if let Some(component) = named.and_then(|name| components.get(name)) {
+        *schema = component.clone();
+    }
+    match schema {
+        Value::Object(members) => members.values_mut().for_each(|member| replace_references(member, components)),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_references(item, components)),
+        _ => {}
+    }
+}
+
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();

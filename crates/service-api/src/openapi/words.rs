@@ -30,6 +30,7 @@ pub(super) fn needs(access: Access) -> String {
             "Scope: {}. Requires a user session, and for the role `owner` a sign-in within the last 15 minutes.",
             scopes(scope)
         ),
+        Access::Mcp => "An access token for `/mcp`. Each tool requires its own scope.".to_owned(),
         Access::McpPair => "The access token of the same pair, even if expired, or another one of its user.".to_owned(),
     }
 }

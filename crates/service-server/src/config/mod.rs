@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use self::values::{
     FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls,
-    failure_share, filter, host, is_local, keep_days, mail_tls, mailbox, network_rates, networks, raised_networks,
-    rate, root_keys, windows,
+    failure_share, filter, host, hosts, is_local, keep_days, mail_tls, mailbox, network_rates, networks,
+    raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -49,6 +49,8 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     pub ops_listen: SocketAddr,
     pub trusted_proxies: Vec<IpNet>,
+    /// Hosts that `/mcp` is served under, besides that of the base URL.
+    pub mcp_hosts: Vec<String>,
     pub connections: usize,
     pub in_flight: usize,
     pub deadline: Duration,
@@ -228,6 +230,7 @@ impl Config {
                 listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),
                 ops_listen: from.parsed("http.ops_listen", "an address and port such as 127.0.0.1:9090"),
                 trusted_proxies: from.checked("http.trusted_proxies", NETWORKS, networks),
+                mcp_hosts: from.checked("http.mcp_hosts", "hosts such as service.internal:8080", hosts),
                 connections: from.count("http.connections"),
                 in_flight: from.count("http.in_flight"),
                 deadline: from.seconds("http.deadline_seconds"),

@@ -42,6 +42,11 @@ pub const SETTINGS: &[Setting] = &[
         Some(""),
         "Networks of proxies whose X-Forwarded-For is trusted, hop by hop from the right. By default none.",
     ),
+    setting(
+        "http.mcp_hosts",
+        Some(""),
+        "Host headers that are accepted at /mcp besides the host of base_url, if a proxy changes the header. By default none.",
+    ),
     setting("http.connections", Some("10000"), "Maximum number of open connections; further ones wait to be accepted."),
     setting(
         "http.in_flight",

@@ -1,5 +1,6 @@
 //! Parsers for the values of settings. `None`: the text is not valid.
 
+use axum::http::uri::Authority;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ipnet::IpNet;
 use service_rules::{
@@ -43,6 +44,12 @@ pub(super) fn filter(text: &str) -> Option<String> {
 
 pub(super) fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
+}
+
+/// Parses hosts, each with or without a port.
+pub(super) fn hosts(text: &str) -> Option<Vec<String>> {
+    let is_host = |text: &str| text.parse::<Authority>().is_ok_and(|parsed| !parsed.as_str().contains('@'));
+    list(text).map(|host| is_host(host).then(|| host.to_ascii_lowercase())).collect()
 }
 
 pub(super) fn networks(text: &str) -> Option<Vec<IpNet>> {

@@ -77,6 +77,19 @@ pub async fn authenticate_bearer(app: &App, token: &str, from: IpAddr) -> Result
     Ok(verified.credential.clone())
 }
 
+/// Authenticates a caller by an access token for MCP. Scopes are checked later. A CLI token is for another resource.
+pub async fn authenticate_mcp(app: &App, token: &str) -> Result<Arc<Credential>, AuthenticateError> {
+    let now = app.clock.now();
+    if token.starts_with(Cli::PREFIX) {
+        // Only the holder of a genuine token learns that it is for another resource.
+        authenticate_cli_token(app, token, now).await?;
+        return Err(BearerError::WrongAudience.into());
+    }
+    let verified = verify_access_token(app, token).await?;
+    judge_access_token(app, &verified, &app.mcp_audience, now).await?;
+    Ok(verified.credential.clone())
+}
+
 /// Decides whether a verified access token is accepted for an audience now.
 pub async fn judge_access_token(
     app: &App,

@@ -94,6 +94,12 @@ pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, MalformedRequest> {
     serde_json::from_value(value).map_err(|error| MalformedRequest::Body(describe(&error)))
 }
 
+/// Returns the bytes of a JSON body.
+pub fn json_bytes(parts: &mut Parts) -> Result<Bytes, MalformedRequest> {
+    is_form(&parts.headers, endpoints::Body::Json)?;
+    Ok(parts.extensions.remove().map_or_else(Bytes::new, |ReceivedBody(bytes)| bytes))
+}
+
 /// Returns the pairs of a form that one of our pages sent.
 pub fn form_pairs(parts: &mut Parts) -> Result<Vec<(String, String)>, MalformedRequest> {
     is_form(&parts.headers, endpoints::Body::Form)?;

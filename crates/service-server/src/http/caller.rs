@@ -16,12 +16,13 @@ use service_api::{
     Timestamp, contents,
     endpoints::{self, Endpoint},
     ids::{GrantId, UserId},
-    scope::{Action, Resource, Scope},
+    scope::{self, Action, Scope, Scopes},
 };
 use service_rules::{
     bearer::{self, BearerError},
     credential::{Credential, CredentialKind},
     limits::{Allowance, Limited},
+    resources::Resource,
 };
 
 use crate::{
@@ -80,7 +81,7 @@ pub struct Write<R>(PhantomData<R>);
 
 /// What a scope can be narrowed to, as a type.
 pub trait Of {
-    const RESOURCE: Option<Resource>;
+    const RESOURCE: Option<scope::Resource>;
 }
 
 pub enum Audit {}
@@ -94,16 +95,16 @@ pub enum Sessions {}
 pub enum Tokens {}
 
 impl Of for Workspaces {
-    const RESOURCE: Option<Resource> = Some(Resource::Workspaces);
+    const RESOURCE: Option<scope::Resource> = Some(scope::Resource::Workspaces);
 }
 impl Of for Audit {
-    const RESOURCE: Option<Resource> = Some(Resource::Audit);
+    const RESOURCE: Option<scope::Resource> = Some(scope::Resource::Audit);
 }
 impl Of for Sessions {
-    const RESOURCE: Option<Resource> = Some(Resource::Sessions);
+    const RESOURCE: Option<scope::Resource> = Some(scope::Resource::Sessions);
 }
 impl Of for Tokens {
-    const RESOURCE: Option<Resource> = Some(Resource::Tokens);
+    const RESOURCE: Option<scope::Resource> = Some(scope::Resource::Tokens);
 }
 /// A kind of content.
 pub trait OfKind: Send + Sync + 'static {
@@ -126,7 +127,7 @@ impl OfKind for Records {
     const KIND: contents::Kind = contents::Kind::Record;
 }
 impl<K: OfKind> Of for K {
-    const RESOURCE: Option<Resource> = Some(K::KIND.resource());
+    const RESOURCE: Option<scope::Resource> = Some(K::KIND.resource());
 }
 impl<R: Of> Needs for Read<R> {
     const SCOPE: Scope = Scope { action: Action::Read, resource: R::RESOURCE };
@@ -208,10 +209,9 @@ impl FromRequestParts<App> for AnyCaller {
 }
 
 /// The bearer token of a request, which must have exactly one.
-fn sent<'a>(parts: &'a Parts, app: &App) -> Result<&'a str, ApiError> {
+fn sent(parts: &Parts) -> Result<&str, BearerError> {
     let headers = parts.headers.get_all(header::AUTHORIZATION).iter().map(header::HeaderValue::as_bytes);
-    let token = bearer::token_in(headers).and_then(|token| token.ok_or(BearerError::Missing));
-    token.map_err(|refusal| api::bearer(refusal, &app.config.base_url))
+    bearer::token_in(headers).and_then(|token| token.ok_or(BearerError::Missing))
 }
 
 /// What the edge has found out about the request.
@@ -220,10 +220,10 @@ fn meta(parts: &Parts) -> Result<&RequestMeta, ApiError> {
 }
 
 async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
-    let token = sent(parts, app)?;
+    let token = sent(parts).map_err(|refusal| api::bearer(refusal, &app.config.base_url))?;
     match authenticate::authenticate_bearer(app, token, meta(parts)?.address).await {
         Ok(credential) => {
-            count(parts, app, credential.user_id)?;
+            count(parts, app, credential.user_id, usage(parts))?;
             if let (CredentialKind::CliToken(_), Some(TokenExpires(cell))) = (credential.kind, parts.extensions.get()) {
                 cell.get_or_init(|| credential.expires_at);
             }
@@ -233,16 +233,19 @@ async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
     }
 }
 
-/// Counts the request against its user's limits, once.
-fn count(parts: &Parts, app: &App, user_id: UserId) -> Result<(), Limited> {
-    let Some(Allowances(counted)) = parts.extensions.get().filter(|Allowances(cell)| cell.get().is_none()) else {
-        return Ok(());
-    };
-    let endpoint = parts.extensions.get::<&'static Endpoint>();
-    let usage = match endpoint {
+/// The kind of a request, by its endpoint.
+fn usage(parts: &Parts) -> Usage {
+    match parts.extensions.get::<&'static Endpoint>() {
         Some(row) if row.path == endpoints::SEARCH_PACKS.path() => Usage::Search,
         Some(row) if row.method == endpoints::Method::Get => Usage::Read,
         _ => Usage::Write,
+    }
+}
+
+/// Counts the request against its user's limits, once.
+fn count(parts: &Parts, app: &App, user_id: UserId, usage: Usage) -> Result<(), Limited> {
+    let Some(Allowances(counted)) = parts.extensions.get().filter(|Allowances(cell)| cell.get().is_none()) else {
+        return Ok(());
     };
     let left = app.user_limits.count(&app.config.limits, user_id, usage, app.clock.now())?;
     counted.get_or_init(|| left);
@@ -256,10 +259,57 @@ impl FromRequestParts<App> for McpBearer {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match mcp_tokens::authenticate_refresh(app, sent(parts, app)?).await {
+        let token = sent(parts).map_err(|refusal| api::bearer(refusal, &app.config.base_url))?;
+        match mcp_tokens::authenticate_refresh(app, token).await {
             Ok(bearer) => Ok(Self(bearer)),
             Err(failure) => Err(api::authenticate(failure, &app.config.base_url)),
         }
+    }
+}
+
+/// A caller of `/mcp` whose access token is live. The scope depends on the message, so it is checked once that is read.
+#[derive(Clone)]
+pub struct McpCaller {
+    credential: Arc<Credential>,
+    meta: RequestMeta,
+}
+
+impl FromRequestParts<App> for McpCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let base_url = &app.config.base_url;
+        let token = sent(parts).map_err(|refusal| api::bearer_at(Resource::Mcp, refusal, base_url, Scopes::NONE))?;
+        match authenticate::authenticate_mcp(app, token).await {
+            Ok(credential) => Ok(Self { credential, meta: meta(parts)?.clone() }),
+            Err(failure) => Err(api::authenticate_at(Resource::Mcp, failure, base_url)),
+        }
+    }
+}
+
+impl McpCaller {
+    #[must_use]
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// The user of the token, as flows take it.
+    #[must_use]
+    pub fn actor(&self) -> Actor<'_> {
+        Actor::by_token(&self.credential, &self.meta)
+    }
+
+    /// Checks that the token has a scope. The challenge asks for that scope and for those that the token has already.
+    pub fn check_scope(&self, app: &App, needed: Scope) -> Result<(), ApiError> {
+        let held = self.credential.scopes;
+        self.credential
+            .check_scope(needed)
+            .map_err(|refusal| api::bearer_at(Resource::Mcp, refusal, &app.config.base_url, held))
+    }
+
+    /// Counts the request against its user's limits, once.
+    pub fn count(&self, parts: &Parts, app: &App, usage: Usage) -> Result<(), Limited> {
+        count(parts, app, self.credential.user_id, usage)
     }
 }
 

@@ -26,6 +26,10 @@ pub async fn allowed_origin(app: &App, headers: &HeaderMap, path: &str) -> Optio
         return Some(HeaderValue::from_static("*"));
     }
     let origin = headers.get(header::ORIGIN)?;
+    // A web page learns from the challenge where to register. With a token, the guard checks the origin.
+    if path == endpoints::MCP.path() {
+        return Some(origin.clone());
+    }
     let for_clients = CLIENT_PATHS.contains(&path) || is_api(path);
     let of_a_client = for_clients && clients::is_origin(app, origin.to_str().ok()?).await.ok()?;
     of_a_client.then(|| origin.clone())
@@ -47,7 +51,7 @@ pub fn preflight(request: &Request) -> Option<Response> {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PATCH, DELETE"));
         let known = "authorization, content-type, accept, if-match, idempotency-key, mcp-protocol-version, \
-                     mcp-method, mcp-name";
+                     mcp-session-id, mcp-method, mcp-name, last-event-id, traceparent, tracestate";
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(known));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
         response

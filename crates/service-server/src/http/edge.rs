@@ -79,7 +79,7 @@ pub async fn edge(
     let allowances = Allowances::default();
     request.extensions_mut().insert(allowances.clone());
     // What a flow logs carries the id of its request, at any level of the log.
-    let span = tracing::error_span!("request", request.id = &*id, route);
+    let span = tracing::error_span!("request", request.id = &*id, route, trace.id = tracing::field::Empty);
     let response = match check_head(&request) {
         Err(refused) => ApiError::from(refused).into(),
         Ok(()) => run(&app, holder(&app, address), request, next).instrument(span).await,

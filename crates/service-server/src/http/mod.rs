@@ -9,6 +9,7 @@ pub mod errors;
 mod framing;
 mod head;
 pub mod idempotency;
+pub mod mcp;
 pub mod oauth;
 pub mod operation;
 pub mod ops;

@@ -14,7 +14,7 @@ use crate::{
     app::App,
     http::{
         caller::{Cases, OfKind, Packs, Playbooks, Projects, Records},
-        edge, errors, oauth,
+        edge, errors, mcp, oauth,
         operation::OperationHandler,
         pages, v1,
     },
@@ -52,6 +52,7 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
         .merge(pages())
         .merge(workspace_pages())
+        .merge(page(&endpoints::MCP.row.endpoint, mcp::receive).layer(Extension(mcp::Protocol::new(app))))
         .merge(manual(&app.config.base_url))
         .fallback(errors::not_found)
         .method_not_allowed_fallback(errors::method_not_allowed)

@@ -17,7 +17,8 @@ use crate::config;
 /// Writes the log to standard error, one line per event. A line has the span that it was logged in: the request, or the
 /// background task.
 pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.filter)?;
+    // At lower levels rmcp logs whole messages.
+    let filter = EnvFilter::try_new(&settings.filter)?.add_directive("rmcp=error".parse()?);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let started =
         if settings.json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };

@@ -13,6 +13,7 @@ mod docs;
 mod http;
 mod leaks;
 mod mail;
+mod mcp;
 mod mcp_tokens;
 mod oauth;
 mod operations;

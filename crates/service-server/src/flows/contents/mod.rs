@@ -45,7 +45,7 @@ use crate::{
 /// at least 50 kB: after 500 small ones.
 const DELETED_BYTES_BETWEEN_COUNTS: DeletedCheck = DeletedCheck { least: 50_000, between: 25_000_000 };
 /// Bytes of the contents on one page of a list: beyond them the page ends, whatever its limit is.
-const MAX_PAGE_BYTES: i64 = 1_000_000;
+pub const MAX_PAGE_BYTES: i64 = 1_000_000;
 
 /// Why a content was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -248,11 +248,13 @@ pub async fn find(
     store::contents::find(&db, space, collection.kind, id).await?.ok_or(ContentError::NotFound)
 }
 
+/// Lists contents, oldest first. The page ends after `max_bytes` of contents, whatever its limit is.
 pub async fn list(
     app: &App,
     actor: &Actor<'_>,
     collection: Collection,
     page: PageRequest<'_>,
+    max_bytes: i64,
 ) -> Result<Page<Content>, ContentError> {
     let (space, kind) = (collection.owner(actor), collection.kind);
     let of = [kind.prefix().as_bytes(), space.id.as_bytes()];
@@ -260,7 +262,7 @@ pub async fn list(
     let after = list.behind(page.cursor)?;
     let db = app.content_database.begin().await?;
     store::contents::enter(&db, &[space]).await?;
-    let bounds = ListBounds { after, limit: list.rows(), bytes: MAX_PAGE_BYTES };
+    let bounds = ListBounds { after, limit: list.rows(), bytes: max_bytes };
     let found = store::contents::list(&db, space, kind, bounds).await?;
     let data = found.rows.into_iter().map(|stored| stored.content).collect();
     let id = |content: &Content| ids::read(kind.prefix(), &content.id).unwrap_or_default();

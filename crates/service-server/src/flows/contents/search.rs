@@ -15,10 +15,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     crypto::digest::sha256,
-    flows::{
-        Actor,
-        contents::{ContentError, MAX_PAGE_BYTES},
-    },
+    flows::{Actor, contents::ContentError},
     pagination::List,
     store::{
         self,
@@ -30,12 +27,13 @@ use crate::{
 /// Search results beyond this offset are not listed.
 const MAX_SEARCH_OFFSET: u128 = 1_000;
 
-/// Searches packs in the space of the request, or in those that it names.
+/// Searches packs in the space of the request, or in those that it names. The page ends after `max_bytes` of packs.
 pub async fn search(
     app: &App,
     actor: &Actor<'_>,
     space: Space,
     request: &SearchPacks,
+    max_bytes: i64,
 ) -> Result<Page<Found>, ContentError> {
     let limit = contents::check_search(request)?;
     let spaces = choose_spaces(actor, space, request.scopes.as_deref())?;
@@ -51,7 +49,7 @@ pub async fn search(
         query,
         offset: i64::try_from(offset).unwrap_or(i64::MAX),
         limit: list.rows(),
-        bytes: MAX_PAGE_BYTES,
+        bytes: max_bytes,
     };
     let db = app.content_database.begin().await?;
     store::pack_search::enter(&db, &spaces).await?;

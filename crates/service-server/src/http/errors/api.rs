@@ -4,10 +4,11 @@ use axum::http::header;
 use service_api::{
     endpoints,
     errors::{ErrorCode::*, Reason},
+    scope::Scopes,
 };
 use service_rules::{
     bearer::BearerError, cli_tokens::FieldError, credential::UserSessionRequired, email::InvalidAddress, lifetimes,
-    limits::Limited, space::SpaceError,
+    limits::Limited, resources::Resource, space::SpaceError,
 };
 
 use crate::{
@@ -24,11 +25,23 @@ use crate::{
     pagination::InvalidCursor,
 };
 
-/// The response to a refused bearer token. The challenge says where to get another one (RFC 6750, RFC 9728).
+/// The response of the API to a refused bearer token.
 #[must_use]
 pub fn bearer(refusal: BearerError, base_url: &str) -> ApiError {
-    // Every endpoint that takes a bearer token belongs to the API, so the client needs a token for the API.
-    let metadata = format!("resource_metadata=\"{base_url}{}\"", endpoints::API_METADATA.path());
+    bearer_at(Resource::Api, refusal, base_url, Scopes::NONE)
+}
+
+/// The response of a resource to a refused bearer token. The challenge says where to get another one (RFC 6750, RFC 9728).
+///
+/// If the token lacks a scope, the challenge also names the scopes that the token has and the client should keep: some
+/// clients replace the scopes that they ask for by those of the challenge.
+#[must_use]
+pub fn bearer_at(resource: Resource, refusal: BearerError, base_url: &str, held: Scopes) -> ApiError {
+    let document = match resource {
+        Resource::Api => endpoints::API_METADATA.path(),
+        Resource::Mcp => endpoints::MCP_METADATA.path(),
+    };
+    let metadata = format!("resource_metadata=\"{base_url}{document}\"");
     let challenge = |error: ApiError, text: &str| error.with(header::WWW_AUTHENTICATE, format!("Bearer {text}"));
     let invalid = format!("error=\"invalid_token\", {metadata}, scope=\"read\"");
     match refusal {
@@ -41,7 +54,8 @@ pub fn bearer(refusal: BearerError, base_url: &str) -> ApiError {
         }
         BearerError::Invalid => challenge(error(InvalidToken, "The access token is invalid. Get a new one."), &invalid),
         BearerError::WrongAudience => {
-            let text = "The access token is for another resource. Request one for `/v1` of this service.";
+            let path = resource.path();
+            let text = format!("The access token is for another resource. Request one for `{path}` of this service.");
             challenge(error(InvalidToken, text), &invalid).because(Reason::WrongAudience.as_str())
         }
         BearerError::Expired => {
@@ -56,20 +70,27 @@ pub fn bearer(refusal: BearerError, base_url: &str) -> ApiError {
             challenge(error(InvalidToken, text), &invalid).because(reason.as_str())
         }
         BearerError::InsufficientScope(needed) => {
-            let scope = needed.narrowest();
-            let text = format!("The access token lacks the scope {scope}. Sign in again and request it.");
-            let why = format!("error=\"insufficient_scope\", scope=\"{scope}\", {metadata}");
+            let missing = needed.narrowest();
+            let text = format!("The access token lacks the scope {missing}. Sign in again and request it.");
+            let scopes = held.union(Scopes::parse(missing));
+            let why = format!("error=\"insufficient_scope\", scope=\"{scopes}\", {metadata}");
             challenge(error(InsufficientScope, text), &why)
         }
         BearerError::SignInTooOld => sign_in_too_old(),
     }
 }
 
-/// The response to a caller that is not authenticated.
+/// The response of the API to a caller that is not authenticated.
 #[must_use]
 pub fn authenticate(failure: AuthenticateError, base_url: &str) -> ApiError {
+    authenticate_at(Resource::Api, failure, base_url)
+}
+
+/// The response of a resource to a caller that is not authenticated.
+#[must_use]
+pub fn authenticate_at(resource: Resource, failure: AuthenticateError, base_url: &str) -> ApiError {
     match failure {
-        AuthenticateError::Bearer(refusal) => bearer(refusal, base_url),
+        AuthenticateError::Bearer(refusal) => bearer_at(resource, refusal, base_url, Scopes::NONE),
         AuthenticateError::Database(error) => error.into(),
         AuthenticateError::Defect(error) => error.into(),
     }

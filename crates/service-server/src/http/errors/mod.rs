@@ -95,6 +95,15 @@ impl ApiError {
         self.problem.as_deref()
     }
 
+    pub(crate) const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// What happened and what to do next, in a sentence or two.
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+
     pub(crate) fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }

@@ -15,7 +15,7 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::contents::{self, Collection, Precondition, Target, deleted, search},
+    flows::contents::{self, Collection, MAX_PAGE_BYTES, Precondition, Target, deleted, search},
     http::{
         body::Body,
         caller::{OfKind, Packs, Read, Write},
@@ -75,7 +75,7 @@ fn if_match(headers: &HeaderMap) -> Result<Precondition, ApiError> {
 
 pub async fn list<K: OfKind>(State(app): State<App>, space: Space<Read<K>>) -> Result<Json<Page<Content>>, ApiError> {
     let page = paging::page(&space.query)?;
-    Ok(Json(contents::list(&app, &space.actor(), collection::<K, _>(&space), page).await?))
+    Ok(Json(contents::list(&app, &space.actor(), collection::<K, _>(&space), page, MAX_PAGE_BYTES).await?))
 }
 
 pub async fn search(
@@ -85,7 +85,7 @@ pub async fn search(
 ) -> Result<Json<Page<Found>>, ApiError> {
     let actor = space.actor();
     let _turn = app.search_turns.take(actor.user_id).await?;
-    Ok(Json(search::search(&app, &actor, space.entered.space, &request).await?))
+    Ok(Json(search::search(&app, &actor, space.entered.space, &request, MAX_PAGE_BYTES).await?))
 }
 
 pub async fn create<K: OfKind>(

@@ -142,6 +142,13 @@ fn oracle(endpoint: &Endpoint, kind: Kind, asked: Option<Space>, spaces: &Spaces
                 Kind::CliToken(..) | Kind::Worthless => Some((401, "invalid_token")),
             };
         }
+        Access::Mcp => {
+            return match kind {
+                Kind::Nothing => Some((401, "missing_token")),
+                Kind::McpPair => None,
+                Kind::Session(..) | Kind::CliToken(..) | Kind::Worthless => Some((401, "invalid_token")),
+            };
+        }
         Access::AnyToken => Scope::any(Action::Read),
         Access::Bearer(needed)
         | Access::Owner(needed)

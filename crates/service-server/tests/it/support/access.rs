@@ -86,7 +86,7 @@ pub(crate) fn protected() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
         | Access::SignedIn(needed)
         | Access::RecentSignIn(needed)
         | Access::RecentSignInForOwners(needed) => Some((*endpoint, needed)),
-        Access::Public | Access::Client | Access::Browser | Access::McpPair | Access::AnyToken => None,
+        Access::Public | Access::Client | Access::Browser | Access::McpPair | Access::Mcp | Access::AnyToken => None,
     })
 }
 
