@@ -112,6 +112,8 @@ event_names! {
     WorkspaceDeleted = "workspace.deleted", "Workspace deleted";
     ContentMoved = "content.moved", "Content moved to or from a workspace";
     ContentDeleted = "content.deleted", "Content deleted";
+    DeletionConfirmed = "content.deletion_confirmed", "User confirmed a deletion that an app requested";
+    DeletionDenied = "content.deletion_denied", "User denied a deletion that an app requested";
     ContentRestored = "content.restored", "Content restored";
     EpochBumped = "epoch.bumped", "All sessions of all users revoked by an operator";
     RestoreFenced = "restore.fenced", "Database restore detected; nodes answer 503";

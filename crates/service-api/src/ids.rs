@@ -115,6 +115,9 @@ id!(/// A client that registered itself.
     ClientId = "client");
 id!(/// The consent of a user for a client.
     ConsentId = "consent");
+id!(
+    /// The ID of a confirmation that an MCP client waits for.
+    ConfirmationId = "conf");
 id!(/// The session of a browser.
     BrowserSessionId = "sess");
 id!(/// A sign-in in progress in a browser.

@@ -186,6 +186,11 @@ impl<Response> Call<'_, Response> {
         self
     }
 
+    pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
     pub(crate) fn query(mut self, pairs: &[(&str, Option<&str>)]) -> Self {
         let given: Vec<_> = pairs.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
         if !given.is_empty() {

@@ -4,6 +4,8 @@
 pub const ACCESS_TOKEN: i64 = 900;
 /// Lifetime of an access token for MCP. Longer, because many MCP clients refresh unreliably.
 pub const ACCESS_TOKEN_MCP: i64 = 3_600;
+/// How long a user can confirm a deletion that an MCP client asks for, and the client can then carry it out.
+pub const CONFIRMATION: i64 = 10 * 60;
 /// The longest lifetime of any access token. A token that claims a longer one is refused.
 pub const LONGEST_ACCESS_TOKEN: i64 = 3_600;
 

@@ -207,6 +207,25 @@ begin
 end
 $$;
 
+-- A deletion that an MCP client asks for waits here until its user confirms it in a browser. In the shard of the user.
+create table confirmations (
+    id           uuid not null,
+    shard        smallint not null,
+    user_id      uuid not null,
+    client_id    text not null,
+    kind         text not null,
+    content_id   uuid not null,
+    workspace_id uuid,
+    created_at   timestamptz not null,
+    expires_at   timestamptz not null,
+    -- Null until the user answers.
+    confirmed    boolean,
+    primary key (id, shard)
+);
+
+create index confirmations_by_user on confirmations (user_id);
+create index confirmations_by_expiry on confirmations (expires_at);
+
 -- Functions that run as their owner are for the roles to which an operator grants them. Names in them mean what they mean
 -- here, whatever the caller puts in its own search path.
 do $$

@@ -48,6 +48,8 @@ pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspa
 pub const INVITATION_ACCEPT: Endpoint = page(Method::Post, "/invitations/{invitationId}/accept");
 pub const INVITATION_DECLINE: Endpoint = page(Method::Post, "/invitations/{invitationId}/decline");
 pub const INVITATION_BLOCK: Endpoint = page(Method::Post, "/invitations/{invitationId}/block");
+pub const SHOW_CONFIRMATION: Endpoint = page(Method::Get, "/confirm/{confirmationId}");
+pub const ANSWER_CONFIRMATION: Endpoint = page(Method::Post, "/confirm/{confirmationId}");
 pub const SIGN_OUT: Endpoint = page(Method::Post, "/sign-out");
 
 pub(super) const ROWS: &[&Endpoint] = &[
@@ -90,6 +92,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &INVITATION_ACCEPT,
     &INVITATION_DECLINE,
     &INVITATION_BLOCK,
+    &SHOW_CONFIRMATION,
+    &ANSWER_CONFIRMATION,
     &SIGN_OUT,
 ];
 

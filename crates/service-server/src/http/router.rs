@@ -120,7 +120,7 @@ fn contents_of<K: OfKind>() -> Router<App> {
 }
 
 fn pages() -> Router<App> {
-    use pages::{authorize, consent, sign_in};
+    use pages::{authorize, confirmation, consent, sign_in};
     Router::new()
         .merge(page(&endpoints::AUTHORIZE, authorize::by_query))
         .merge(page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
@@ -135,6 +135,8 @@ fn pages() -> Router<App> {
         .merge(page(&endpoints::SHOW_CONSENT, consent::show))
         .merge(page(&endpoints::DECIDE, consent::decide))
         .merge(page(&endpoints::SWITCH_ACCOUNT, consent::switch))
+        .merge(page(&endpoints::SHOW_CONFIRMATION, confirmation::show))
+        .merge(page(&endpoints::ANSWER_CONFIRMATION, confirmation::answer))
         .merge(account())
 }
 

@@ -20,8 +20,14 @@ texts! {
         tag: Text, service: Text, date: Date, duration: Duration, spaces: Spaces, roles: Roles, clients: Clients,
         sign_in: SignIn, code: Code, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
-        workspace: Workspace, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
+        workspace: Workspace, confirmation: Confirmation, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, revoked_with_session: RevokedWithSession, mail: Mail,
+    }
+    Confirmation {
+        title: Text, heading: Sentence, asked_by: Sentence, kind_project: Text, kind_pack: Text, kind_playbook: Text,
+        kind_case: Text, kind_record: Text, kind: Text, space: Text, requested: Text, restore: Text,
+        restore_owner: Text, delete: Text, keep: Text, confirmed: Text, confirmed_next: Sentence, denied: Text,
+        denied_next: Sentence,
     }
     Mail {
         review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,

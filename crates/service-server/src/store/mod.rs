@@ -20,6 +20,7 @@ pub mod browser_sessions;
 pub mod cli_tokens;
 pub mod client_assertions;
 pub mod clients;
+pub mod confirmations;
 pub mod consents;
 pub mod contents;
 pub mod deleted_contents;

@@ -218,6 +218,7 @@ enum Expired {
     SentInvitations,
     IdempotencyKeys,
     Deletions,
+    Confirmations,
     CliTokens,
     Memberships,
     Members,
@@ -225,7 +226,7 @@ enum Expired {
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 23] = [
+const EXPIRED_ROWS: [(&str, Expired); 24] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
@@ -245,6 +246,7 @@ const EXPIRED_ROWS: [(&str, Expired); 23] = [
     ("sent_invitations", Expired::SentInvitations),
     ("idempotency_keys", Expired::IdempotencyKeys),
     ("deletions", Expired::Deletions),
+    ("confirmations", Expired::Confirmations),
     ("cli_tokens", Expired::CliTokens),
     ("memberships", Expired::Memberships),
     ("members", Expired::Members),
@@ -295,6 +297,7 @@ impl Expired {
                 store::idempotency_keys::delete_expired(db, before(lifetimes::IDEMPOTENCY_KEY), size).await
             }
             Self::Deletions => store::deletions::delete_expired(db, before(lifetimes::DELETION_KNOWN), size).await,
+            Self::Confirmations => store::confirmations::delete_expired(db, batch).await,
             Self::CliTokens => store::cli_tokens::delete_expired(db, before(lifetimes::CLI_TOKEN_LISTED), size).await,
             Self::Memberships => store::memberships::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,
             Self::Members => store::members::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,

@@ -3,6 +3,7 @@
 //! The caller has entered the space with a token and a role that allow it. Each flow enters the space again in its own
 //! transaction, so that row-level security hides the contents of all other spaces.
 
+pub mod confirmations;
 pub mod deleted;
 mod quota;
 pub mod search;

@@ -37,17 +37,19 @@ pub fn bearer(refusal: BearerError, base_url: &str) -> ApiError {
 /// clients replace the scopes that they ask for by those of the challenge.
 #[must_use]
 pub fn bearer_at(resource: Resource, refusal: BearerError, base_url: &str, held: Scopes) -> ApiError {
-    let document = match resource {
-        Resource::Api => endpoints::API_METADATA.path(),
-        Resource::Mcp => endpoints::MCP_METADATA.path(),
+    // Some MCP clients never ask for more scopes than they were first told. Their users can narrow the access when they
+    // consent, and cannot widen it later.
+    let (document, first) = match resource {
+        Resource::Api => (endpoints::API_METADATA.path(), Scopes::READ),
+        Resource::Mcp => (endpoints::MCP_METADATA.path(), Scopes::READ_WRITE),
     };
     let metadata = format!("resource_metadata=\"{base_url}{document}\"");
     let challenge = |error: ApiError, text: &str| error.with(header::WWW_AUTHENTICATE, format!("Bearer {text}"));
-    let invalid = format!("error=\"invalid_token\", {metadata}, scope=\"read\"");
+    let invalid = format!("error=\"invalid_token\", {metadata}, scope=\"{first}\"");
     match refusal {
         BearerError::Missing => {
             let text = "No access token was sent. Send one as `Authorization: Bearer <token>`.";
-            challenge(error(MissingToken, text), &format!("{metadata}, scope=\"read\""))
+            challenge(error(MissingToken, text), &format!("{metadata}, scope=\"{first}\""))
         }
         BearerError::Malformed => {
             error(InvalidRequest, "The Authorization header is malformed. Send exactly one bearer token.")

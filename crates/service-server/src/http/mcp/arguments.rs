@@ -65,6 +65,16 @@ impl Arguments {
         }
     }
 
+    /// Whether the call names no space.
+    pub(super) fn names_no_space(&self) -> bool {
+        !self.0.contains_key("workspaceId") && !self.0.contains_key("scope")
+    }
+
+    /// Sets the space that the user chose.
+    pub(super) fn set_space(&mut self, space: &Value) {
+        self.0.insert("workspaceId".into(), space.clone());
+    }
+
     /// The arguments that are left, as one of our types.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, ApiError> {
         Ok(crate::http::body::typed(Value::Object(self.0))?)

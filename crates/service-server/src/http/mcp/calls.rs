@@ -3,13 +3,17 @@
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
-use service_api::{contents::Kind, errors::ErrorCode, scope};
-use service_rules::space::Right;
+use service_api::{contents::Kind, errors::ErrorCode, page::MAX_LIMIT, scope, workspaces::Role};
+use service_rules::space::{Requested, Right, SpaceAccess};
 
 use crate::{
     app::App,
     flows::{
-        contents::{self, Collection, Precondition, Target, search},
+        contents::{
+            self, Collection, Precondition, Target,
+            confirmations::{self, DeletionOutcome},
+            search,
+        },
         whoami,
         workspaces::{
             self,
@@ -17,37 +21,56 @@ use crate::{
         },
     },
     http::{
-        errors::ApiError,
+        errors::{ApiError, error},
         mcp::{
             arguments::{Arguments, PageArguments},
+            asking::{Asking, UserAnswer},
             guard::AdmittedCaller,
             tools::{self, Action, Tool},
         },
     },
+    pagination::PageRequest,
 };
 
 /// Bytes of the contents on one page. A result holds them twice, as structured content and as a text for older clients, in
 /// which quotation marks are escaped. So a page of any contents stays below 1 MB.
 pub(super) const MAX_PAGE_BYTES: i64 = 300_000;
 
+const DENIED: &str = "The user decided against the deletion. Don't ask again unless the user wants it.";
+
 /// A call of a tool.
 pub(super) struct Call<'a> {
     pub(super) app: &'a App,
     pub(super) admitted: &'a AdmittedCaller,
     pub(super) tool: &'static Tool,
+    pub(super) asking: Asking,
 }
 
 impl Call<'_> {
     /// Runs the tool. A call that is refused says why in its result. `None`: something went wrong on our side, and the
     /// response is an error of HTTP.
     pub(super) async fn run(&self, arguments: Arguments) -> Option<CallToolResponse> {
-        match self.result(arguments).await {
-            Ok(value) => Some(CallToolResult::structured(value).into()),
+        match self.respond(arguments).await {
+            Ok(response) => Some(response),
             Err(refused) if is_of_service(refused.code()) => {
                 self.admitted.fail(refused);
                 None
             }
             Err(refused) => Some(CallToolResult::error(vec![ContentBlock::text(refused.description())]).into()),
+        }
+    }
+
+    /// Runs the tool, or asks the user back.
+    async fn respond(&self, mut arguments: Arguments) -> Result<CallToolResponse, ApiError> {
+        match self.tool.action {
+            Action::Delete(kind) => self.delete(kind, arguments).await,
+            Action::Create(_) if arguments.names_no_space() => {
+                if let Some(question) = self.choose_space(&mut arguments).await? {
+                    return Ok(question);
+                }
+                Ok(CallToolResult::structured(self.result(arguments).await?).into())
+            }
+            _ => Ok(CallToolResult::structured(self.result(arguments).await?).into()),
         }
     }
 
@@ -93,14 +116,55 @@ impl Call<'_> {
                 let fields = arguments.into_fields();
                 returned(contents::update(app, &actor, collection, target, &fields).await?.content)
             }
-            Action::Delete(kind) => {
-                let id = arguments.take_required(&tools::id_argument(kind))?;
-                let collection = self.collection(kind, &mut arguments).await?;
-                let target = Target { id: &id, precondition: &Precondition::Any };
-                contents::delete(app, &actor, collection, target).await?;
-                Ok(json!({ "id": id, "deleted": true }))
+            Action::Delete(_) => Err(anyhow::anyhow!("deletions are confirmed first").into()),
+        }
+    }
+
+    /// Deletes a content that its user has confirmed the deletion of, or asks the user to.
+    async fn delete(&self, kind: Kind, mut arguments: Arguments) -> Result<CallToolResponse, ApiError> {
+        let id = arguments.take_required(&tools::id_argument(kind))?;
+        let confirmation = arguments.take_text("confirmation")?.or_else(|| self.asking.state.clone());
+        let collection = self.collection(kind, &mut arguments).await?;
+        arguments.finish()?;
+        if let UserAnswer::Declined = self.asking.answer() {
+            return Err(error(ErrorCode::Forbidden, DENIED));
+        }
+        let actor = self.admitted.caller.actor();
+        match confirmations::delete_confirmed(self.app, &actor, collection, &id, confirmation.as_deref()).await? {
+            DeletionOutcome::Deleted => Ok(CallToolResult::structured(json!({ "id": id, "deleted": true })).into()),
+            DeletionOutcome::NotConfirmed(id) => Ok(self.asking.ask_confirmation(&self.app.config.base_url, id)),
+            DeletionOutcome::Denied => Err(error(ErrorCode::Forbidden, DENIED)),
+            DeletionOutcome::UnknownConfirmation => Err(error(
+                ErrorCode::NotFound,
+                "This confirmation has expired, was used, or is for something else. Call the tool again without it.",
+            )),
+            DeletionOutcome::TooManyWaiting => Err(error(
+                ErrorCode::Conflict,
+                "50 deletions wait for the user's confirmation. Let the user answer them, or wait 10 minutes.",
+            )),
+        }
+    }
+
+    /// Asks the user where something is created, if nothing says it: neither the call, nor the URL, nor the token. If the
+    /// client cannot ask, it is created in personal space.
+    async fn choose_space(&self, arguments: &mut Arguments) -> Result<Option<CallToolResponse>, ApiError> {
+        let actor = self.admitted.caller.actor();
+        let is_open = actor.space_access == SpaceAccess::Anywhere(None) && self.admitted.space == Requested::Nothing;
+        if !is_open {
+            return Ok(None);
+        }
+        match self.asking.answer() {
+            UserAnswer::Accepted(answer) => arguments.set_space(&answer["workspaceId"]),
+            UserAnswer::Declined => {
+                return Err(error(ErrorCode::InvalidRequest, "The user didn't say where. Nothing was created."));
+            }
+            UserAnswer::None => {
+                let all = workspaces::list(self.app, &actor, PageRequest::first(MAX_LIMIT)).await?.data;
+                let writable: Vec<_> = all.into_iter().filter(|workspace| workspace.role != Role::Viewer).collect();
+                return Ok(self.asking.ask_space(&writable));
             }
         }
+        Ok(None)
     }
 
     /// Enters the space that the call names.

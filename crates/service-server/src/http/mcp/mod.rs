@@ -5,8 +5,10 @@
 //! 2. `rmcp` speaks the protocol, in every revision, without sessions. Any node can serve any request.
 //! 3. `server` answers the messages. `tools` lists the tools, `calls` runs them with the flows of the API, and `resources`
 //!    serves packs.
+//!    `asking` asks the user back.
 
 mod arguments;
+mod asking;
 mod calls;
 mod guard;
 mod resources;

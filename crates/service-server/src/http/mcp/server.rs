@@ -17,6 +17,7 @@ use crate::{
         errors::ApiError,
         mcp::{
             arguments::Arguments,
+            asking::Asking,
             calls::{self, Call},
             guard::AdmittedCaller,
             resources, tools,
@@ -87,14 +88,15 @@ impl ServerHandler for McpServer {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let admitted = admitted(&context)?;
+        let asking = Asking::of(&mut request, &context);
         let Some(tool) = tools::find(&request.name) else {
             return Err(ErrorData::invalid_params("There is no tool of this name. List them with tools/list.", None));
         };
-        let call = Call { app: &self.app, admitted: &admitted, tool };
+        let call = Call { app: &self.app, admitted: &admitted, tool, asking };
         call.run(Arguments::new(request.arguments)).await.ok_or_else(failed)
     }
 

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod authorize;
+pub mod confirmation;
 pub mod consent;
 pub mod invitations;
 pub mod manual;

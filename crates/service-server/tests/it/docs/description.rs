@@ -154,6 +154,10 @@ impl<'a> Stage<'a> {
         request = match endpoint.access {
             Access::Public | Access::Browser => request,
             Access::Client => request.basic_auth(&self.client.0, Some(&self.client.1)),
+            Access::Mcp => {
+                let token = crate::support::mcp::token(self.server, &self.ann, "read").await?;
+                request.bearer_auth(token).header("accept", "application/json, text/event-stream")
+            }
             _ => request.bearer_auth(&self.ann.access_token),
         };
         if let Some(body) = example.get("body") {

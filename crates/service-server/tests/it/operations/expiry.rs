@@ -19,7 +19,7 @@ use crate::support::{
     authorize::{CALLBACK, asking, code, exchange, go_through},
     cli_tokens,
     contents::{kinds, make, send},
-    mcp_tokens, workspaces,
+    mcp, mcp_tokens, workspaces,
 };
 
 const PAGE: &str = include_str!("../../../../../docs/retention.md");
@@ -67,7 +67,9 @@ async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> 
     let session = format!("/v1/sessions/{}", second.grant_id);
     ensure!(send(server, "DELETE", &session, &ann, None).await?.status == 204, "the session was not revoked");
     cli_tokens::make(server, &ann, &json!({ "scopes": ["read"] })).await?;
-    mcp_tokens::pair(server, &ann, &json!({})).await?;
+    let pair = mcp_tokens::pair(server, &ann, &json!({ "scope": "read write" })).await?;
+    let (packed, _) = make(server, "/v1/packs", &ann, &json!({ "name": "Tone", "type": "context" })).await?;
+    mcp::refused(server, &pair.access_token, "delete_pack", &json!({ "packId": packed })).await?;
 
     let workspace = workspaces::make(server, &ann, "Harbour").await?;
     workspaces::invite(server, &ann, &workspace, "bob@acme.test", "member").await?;
@@ -78,7 +80,7 @@ async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> 
     let block = format!("/v1/invitations/{blocked}/block");
     ensure!(send(server, "POST", &block, &eve, None).await?.status == 200, "the workspace was not blocked");
 
-    let mut mine = vec![format!("/v1/workspaces/{workspace}")];
+    let mut mine = vec![format!("/v1/workspaces/{workspace}"), format!("/v1/packs/{packed}")];
     for (_, path, body) in kinds() {
         make(server, &format!("{path}?workspaceId={workspace}"), &ann, &body).await?;
         let (id, _) = make(server, path, &ann, &body).await?;
