@@ -14,11 +14,9 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     #[must_use]
     pub fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(self.clone())
-            .finish()
+        // As much as the most talkative setting logs.
+        let filter = service_server::telemetry::log_filter("trace").unwrap_or_default();
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(self.clone()).finish()
     }
 
     #[must_use]

@@ -17,12 +17,16 @@ use crate::config;
 /// Writes the log to standard error, one line per event. A line has the span that it was logged in: the request, or the
 /// background task.
 pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<()> {
-    // At lower levels rmcp logs whole messages.
-    let filter = EnvFilter::try_new(&settings.filter)?.add_directive("rmcp=error".parse()?);
+    let filter = log_filter(&settings.filter)?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let started =
         if settings.json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
+}
+
+/// The filter of the log. Whatever the setting says, `rmcp` logs errors only: below that it logs whole messages of users.
+pub fn log_filter(setting: &str) -> anyhow::Result<EnvFilter> {
+    Ok(EnvFilter::try_new(setting)?.add_directive("rmcp=error".parse()?))
 }
 
 /// The metrics of a node.

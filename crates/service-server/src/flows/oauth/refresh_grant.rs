@@ -79,7 +79,7 @@ pub async fn refresh<K: TokenKind>(
     for _ in 0..MAX_REFRESH_ATTEMPTS {
         let db = app.database.connect().await?;
         let found = store::grants::find(&db, refreshing.token.grant_id).await?;
-        let grant = found.ok_or_else(|| not_accepted(None))?;
+        let Some(grant) = found else { return Err(unknown_grant(&db, client).await?) };
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
         // Each kind of refresh token is accepted at its own endpoint only.
         let is_right_endpoint = (K::PREFIX == McpRefresh::PREFIX) == (grant.client.id == SERVICE_MCP);
@@ -122,6 +122,15 @@ pub async fn refresh<K: TokenKind>(
 /// The error for a refresh token that is not accepted. The reason is given for a genuine token only.
 const fn not_accepted(reason: Option<Reason>) -> TokenError {
     TokenError::InvalidGrant(InvalidGrant::RefreshToken(reason))
+}
+
+/// The error for a refresh token of a session that does not exist. A client that does not exist either is told so: then it
+/// registers again, instead of sending its user to a page that knows no such app.
+async fn unknown_grant(db: &Connection, client: &PresentedClient) -> Result<TokenError, Error> {
+    // A client with a metadata document is known by its URL, whether or not it was stored.
+    let Some(id) = client.id.as_ref().filter(|id| !id.starts_with("https://")) else { return Ok(not_accepted(None)) };
+    let is_known = store::clients::find(db, id).await?.is_some();
+    Ok(if is_known { not_accepted(None) } else { TokenError::InvalidClient })
 }
 
 /// Verifies the client's authentication, if the request has one. Not repeated with the steps, because an assertion can be

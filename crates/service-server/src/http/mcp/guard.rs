@@ -167,5 +167,6 @@ fn record_trace(message: &Value) {
         && is_hex(trace, 32)
     {
         tracing::Span::current().record("trace.id", trace);
+        tracing::debug!("A client follows this request in a trace");
     }
 }
