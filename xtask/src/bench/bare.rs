@@ -8,19 +8,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use axum::{Router, http::header, routing::get, serve::ListenerExt as _};
+use axum::{http::header, routing::get, serve::ListenerExt as _};
 use tokio::net::TcpListener;
 
 use crate::say;
 
-/// Serves the bytes of a file at `/v1/whoami`, and prints the address.
+/// Serves the bytes of a file at `/v1/whoami`, and as the result of an MCP tool at `/mcp`. Prints the address.
 pub(super) async fn serve(file: &Path) -> Result<()> {
     let bytes: &'static [u8] = std::fs::read(file)?.leak();
+    let mcp = super::mcp::bare(serde_json::from_slice(bytes).unwrap_or_default());
     let handler = get(async move || ([(header::CONTENT_TYPE, "application/json")], bytes));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     say(&listener.local_addr()?.to_string());
-    axum::serve(listener.tap_io(|stream| drop(stream.set_nodelay(true))), Router::new().route("/v1/whoami", handler))
-        .await?;
+    axum::serve(listener.tap_io(|stream| drop(stream.set_nodelay(true))), mcp.route("/v1/whoami", handler)).await?;
     Ok(())
 }
 

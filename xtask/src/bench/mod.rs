@@ -10,6 +10,7 @@ mod cli_token_issuing;
 mod cli_tokens;
 pub(crate) mod engine;
 mod half_sent;
+mod mcp;
 mod others;
 mod otp_creation;
 pub(crate) mod pgbench;
@@ -35,7 +36,7 @@ pub(crate) struct BenchOptions {
     /// One short round each, to see whether it runs
     #[arg(long)]
     quick: bool,
-    /// Only this measurement: `whoami`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`, `audit` or
+    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`, `audit` or
     /// `refresh`
     #[arg(long)]
     only: Option<String>,
@@ -116,6 +117,9 @@ async fn measure(options: &BenchOptions) -> Result<()> {
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
+    if wanted("mcp") {
+        report(&mcp::measure(&bench).await?, options.json);
+    }
     if wanted("whoami") {
         for measured in whoami::measure(&bench).await? {
             report(&measured, options.json);

@@ -12,7 +12,7 @@ use service_testkit::{
 use super::{Bench, Measured, bare::Bare};
 
 pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
-    let token = sign_in(bench).await?;
+    let token = sign_in(bench, "bench@acme.test", "read").await?;
     let response = bench.server.http.get("/v1/whoami", Some(&token)).await?;
     ensure!(response.status == 200, "whoami does not work");
     let bare = Bare::start(&response.text)?;
@@ -39,12 +39,11 @@ pub(super) async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Re
     Ok(seen.per_second())
 }
 
-async fn sign_in(bench: &Bench) -> Result<String> {
+pub(super) async fn sign_in(bench: &Bench, email: &str, scope: &str) -> Result<String> {
     bench.mailbox.stall(false);
     let http = &bench.server.http;
-    let (otp_id, code) =
-        service_testkit::server::request_code(http, &bench.mailbox, &bench.leaks, "bench@acme.test").await?;
+    let (otp_id, code) = service_testkit::server::request_code(http, &bench.mailbox, &bench.leaks, email).await?;
     bench.mailbox.stall(true);
-    let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?;
+    let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, scope)).await?;
     Ok(signed_in(&response).context("cannot sign in")?.access_token)
 }
