@@ -216,6 +216,8 @@ create table confirmations (
     kind         text not null,
     content_id   uuid not null,
     workspace_id uuid,
+    -- The version of the content that the user is asked about.
+    version      bigint not null,
     created_at   timestamptz not null,
     expires_at   timestamptz not null,
     -- Null until the user answers.

@@ -5,7 +5,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tracing_subscriber::fmt::MakeWriter;
+use service_server::telemetry::log_filter;
+use tracing_subscriber::{
+    Layer as _,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt as _,
+    registry,
+};
 
 /// The complete log of one test.
 #[derive(Clone, Default)]
@@ -15,8 +21,8 @@ impl Log {
     #[must_use]
     pub fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
         // As much as the most talkative setting logs.
-        let filter = service_server::telemetry::log_filter("trace").unwrap_or_default();
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(self.clone()).finish()
+        let layer = fmt::layer().with_ansi(false).with_writer(self.clone());
+        registry().with(log_filter("trace").ok().map(|filter| layer.with_filter(filter)))
     }
 
     #[must_use]

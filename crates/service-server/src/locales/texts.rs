@@ -25,7 +25,7 @@ texts! {
     }
     Confirmation {
         title: Text, heading: Sentence, asked_by: Sentence, kind_project: Text, kind_pack: Text, kind_playbook: Text,
-        kind_case: Text, kind_record: Text, kind: Text, space: Text, requested: Text, restore: Text,
+        kind_case: Text, kind_record: Text, kind: Text, space: Text, changed: Text, requested: Text, restore: Text,
         restore_owner: Text, delete: Text, keep: Text, confirmed: Text, confirmed_next: Sentence, denied: Text,
         denied_next: Sentence,
     }

@@ -7,31 +7,44 @@ use std::sync::atomic::AtomicU64;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+    registry::Registry as MetricsRegistry,
 };
 use service_rules::{Timestamp, rotation::RotationVerdict};
-use tracing_subscriber::EnvFilter;
+use tracing::Metadata;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, Registry,
+    filter::{FilterExt as _, filter_fn},
+    fmt,
+    layer::{Filter, SubscriberExt as _},
+    registry,
+    util::SubscriberInitExt as _,
+};
 
 use crate::config;
 
 /// Writes the log to standard error, one line per event. A line has the span that it was logged in: the request, or the
 /// background task.
 pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<()> {
+    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let filter = log_filter(&settings.filter)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let started =
-        if settings.json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };
+    let started = if settings.json {
+        let json = layer.json().flatten_event(true).with_span_list(false);
+        registry().with(json.with_filter(filter)).try_init()
+    } else {
+        registry().with(layer.with_filter(filter)).try_init()
+    };
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
 }
 
-/// The filter of the log. Whatever the setting says, `rmcp` logs errors only: below that it logs whole messages of users.
-pub fn log_filter(setting: &str) -> anyhow::Result<EnvFilter> {
-    Ok(EnvFilter::try_new(setting)?.add_directive("rmcp=error".parse()?))
+/// The filter of the log. No setting makes `rmcp` log anything: it logs whole messages of users. What fails there, we log.
+pub fn log_filter(setting: &str) -> anyhow::Result<impl Filter<Registry> + Send + Sync + use<>> {
+    let is_ours = |metadata: &Metadata<'_>| metadata.target() != "rmcp" && !metadata.target().starts_with("rmcp::");
+    Ok(EnvFilter::try_new(setting)?.and(filter_fn(is_ours)))
 }
 
 /// The metrics of a node.
 pub struct Metrics {
-    registry: Registry,
+    registry: MetricsRegistry,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram>,
     refreshes: Family<RefreshLabels, Counter>,
@@ -81,10 +94,10 @@ const LATENCY_BUCKETS_SECONDS: [f64; 13] =
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("service");
+        let mut registry = MetricsRegistry::with_prefix("service");
         let seconds = Family::new_with_constructor((|| Histogram::new(LATENCY_BUCKETS_SECONDS)) as fn() -> Histogram);
         let mut metrics = Self {
-            registry: Registry::default(),
+            registry: MetricsRegistry::default(),
             requests: Family::default(),
             seconds,
             refreshes: Family::default(),
@@ -123,7 +136,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    fn register_node(&self, registry: &mut Registry) {
+    fn register_node(&self, registry: &mut MetricsRegistry) {
         registry.register("database_connections", "Open database connections", self.database_connections.clone());
         registry.register(
             "database_connections_free",
@@ -152,7 +165,7 @@ impl Metrics {
         );
     }
 
-    fn register_limits(&self, registry: &mut Registry) {
+    fn register_limits(&self, registry: &mut MetricsRegistry) {
         registry.register(
             "otp_sends_refused",
             "Codes not sent because the budget for all codes was used up",
@@ -166,7 +179,7 @@ impl Metrics {
         );
     }
 
-    fn register_background(&self, registry: &mut Registry) {
+    fn register_background(&self, registry: &mut MetricsRegistry) {
         registry.register(
             "task_last_success_timestamp_seconds",
             "When a background task last succeeded, in seconds since 1970, by task",

@@ -1,7 +1,8 @@
 //! Confirming a deletion: an MCP client asks for it, and its user confirms it in a browser.
 //!
 //! A program that acts for a user may have been talked into a deletion by what it reads. So the user decides, on a page of
-//! the service, which names what is deleted and who asks. A confirmation counts once, for one content and one client.
+//! the service, which names what is deleted and who asks. A confirmation counts once, for one version of
+//! one content and for one client.
 
 use serde_json::json;
 use service_api::{
@@ -27,7 +28,7 @@ use crate::{
     },
 };
 
-/// The number of confirmations that can wait for one user.
+/// The number of confirmations of one client that can wait for one user.
 const MAX_WAITING: i64 = 50;
 
 /// What became of a deletion that needs a confirmation.
@@ -37,6 +38,8 @@ pub enum DeletionOutcome {
     NotConfirmed(ConfirmationId),
     /// The user decided against it.
     Denied,
+    /// The content is not the one that the user was asked about any more.
+    ChangedSince,
     /// The confirmation is of something else, was used, or has expired.
     UnknownConfirmation,
     /// Too many confirmations wait for the user.
@@ -50,6 +53,7 @@ pub struct WaitingDeletion {
     /// Whether the client chose its name itself.
     pub is_name_unverified: bool,
     pub content_name: String,
+    pub changed_at: Timestamp,
     /// `None` in personal space.
     pub workspace_name: Option<String>,
 }
@@ -71,15 +75,20 @@ pub async fn delete_confirmed(
         let asked = (found.kind, found.content_id, found.workspace_id, found.client_id.as_str());
         asked == (collection.kind, content_id, workspace(collection.space), actor.client_id)
     };
-    match found.filter(is_for_this).map(|found| found.confirmed) {
-        None => Ok(DeletionOutcome::UnknownConfirmation),
-        Some(None) => Ok(DeletionOutcome::NotConfirmed(confirmation_id)),
-        Some(Some(false)) => Ok(DeletionOutcome::Denied),
-        Some(Some(true)) => {
-            let target = Target { id, precondition: &Precondition::Any };
-            super::delete(app, actor, collection, target).await?;
+    let Some(found) = found.filter(is_for_this) else { return Ok(DeletionOutcome::UnknownConfirmation) };
+    match found.confirmed {
+        None => Ok(DeletionOutcome::NotConfirmed(confirmation_id)),
+        Some(false) => Ok(DeletionOutcome::Denied),
+        Some(true) => {
+            let precondition = Precondition::VersionIn(vec![found.version]);
+            match super::delete(app, actor, collection, Target { id, precondition: &precondition }).await {
+                Ok(()) => {}
+                Err(ContentError::PreconditionFailed) => return Ok(DeletionOutcome::ChangedSince),
+                Err(failure) => return Err(failure),
+            }
             // Deleting is idempotent: if this fails, a repetition finds the confirmation again.
-            store::confirmations::delete(&app.database.connect().await?, actor.user_id, confirmation_id).await?;
+            let db = app.database.connect().await?;
+            store::confirmations::delete_by_content(&db, actor.user_id, found.kind, found.content_id).await?;
             Ok(DeletionOutcome::Deleted)
         }
     }
@@ -98,7 +107,7 @@ async fn request(
     let db = app.content_database.begin().await?;
     lock_role(&db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &[space]).await?;
-    store::contents::find(&db, space, collection.kind, content_id).await?.ok_or(ContentError::NotFound)?;
+    let found = store::contents::find(&db, space, collection.kind, content_id).await?.ok_or(ContentError::NotFound)?;
     drop(db);
     let confirmation = Confirmation {
         id: random::id_in(actor.user_id.shard(), now)?,
@@ -107,16 +116,21 @@ async fn request(
         kind: collection.kind,
         content_id,
         workspace_id: workspace(collection.space),
+        version: found.version,
         created_at: now,
         expires_at: later(now, lifetimes::CONFIRMATION),
         confirmed: None,
     };
     let db = app.database.connect().await?;
+    if let Some(waiting) = store::confirmations::find_waiting(&db, &confirmation).await? {
+        return Ok(DeletionOutcome::NotConfirmed(waiting));
+    }
     let stored = store::confirmations::insert(&db, &confirmation, MAX_WAITING).await?;
     Ok(if stored { DeletionOutcome::NotConfirmed(confirmation.id) } else { DeletionOutcome::TooManyWaiting })
 }
 
-/// Finds a deletion that waits for this user. A content or a workspace that is gone leaves nothing to confirm.
+/// Finds a deletion that waits for this user. A content that was changed, or is gone with its workspace, leaves nothing to
+/// confirm.
 pub async fn find(app: &App, user_id: UserId, id: ConfirmationId) -> anyhow::Result<Option<WaitingDeletion>> {
     let now = app.clock.now();
     let db = app.database.connect().await?;
@@ -133,11 +147,13 @@ pub async fn find(app: &App, user_id: UserId, id: ConfirmationId) -> anyhow::Res
     };
     let client = store::clients::find(&db, &confirmation.client_id).await?;
     drop(db);
-    let Some(content) = find_content(app, &confirmation).await? else { return Ok(None) };
+    let found = find_content(app, &confirmation).await?;
+    let Some(content) = found.filter(|found| found.version == confirmation.version) else { return Ok(None) };
     Ok(Some(WaitingDeletion {
         is_name_unverified: client.as_ref().is_none_or(|client| !consent::is_name_verified(client.kind)),
         client_name: client.map_or_else(|| confirmation.client_id.clone(), |client| client.name),
         content_name: content.content.name().to_owned(),
+        changed_at: content.content.updated_at,
         workspace_name,
         confirmation,
     }))

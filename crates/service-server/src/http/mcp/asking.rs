@@ -50,6 +50,10 @@ impl Asking {
         }
     }
 
+    pub(super) const fn can_show_forms(&self) -> bool {
+        self.form
+    }
+
     pub(super) fn answer(&self) -> UserAnswer {
         match self.answers.get(QUESTION) {
             None => UserAnswer::None,
@@ -58,9 +62,9 @@ impl Asking {
         }
     }
 
-    /// Asks in which space something is created. `None`: the client cannot ask.
+    /// Asks in which space something is created. `None`: there is no choice.
     pub(super) fn ask_space(&self, workspaces: &[Workspace]) -> Option<CallToolResponse> {
-        if !self.form || workspaces.is_empty() {
+        if workspaces.is_empty() {
             return None;
         }
         let ids = workspaces.iter().map(|workspace| workspace.id.to_string());

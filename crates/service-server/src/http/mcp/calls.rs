@@ -134,13 +134,17 @@ impl Call<'_> {
             DeletionOutcome::Deleted => Ok(CallToolResult::structured(json!({ "id": id, "deleted": true })).into()),
             DeletionOutcome::NotConfirmed(id) => Ok(self.asking.ask_confirmation(&self.app.config.base_url, id)),
             DeletionOutcome::Denied => Err(error(ErrorCode::Forbidden, DENIED)),
+            DeletionOutcome::ChangedSince => Err(error(
+                ErrorCode::PreconditionFailed,
+                "It was changed after the user was asked. Call the tool again without a confirmation.",
+            )),
             DeletionOutcome::UnknownConfirmation => Err(error(
                 ErrorCode::NotFound,
                 "This confirmation has expired, was used, or is for something else. Call the tool again without it.",
             )),
             DeletionOutcome::TooManyWaiting => Err(error(
                 ErrorCode::Conflict,
-                "50 deletions wait for the user's confirmation. Let the user answer them, or wait 10 minutes.",
+                "50 deletions wait for the user's answer. Let the user confirm or deny some, or wait 10 minutes.",
             )),
         }
     }
@@ -150,7 +154,8 @@ impl Call<'_> {
     async fn choose_space(&self, arguments: &mut Arguments) -> Result<Option<CallToolResponse>, ApiError> {
         let actor = self.admitted.caller.actor();
         let is_open = actor.space_access == SpaceAccess::Anywhere(None) && self.admitted.space == Requested::Nothing;
-        if !is_open {
+        // A client that may not list workspaces is not shown them by a question either.
+        if !is_open || !self.asking.can_show_forms() || !self.admitted.may_read(scope::Resource::Workspaces) {
             return Ok(None);
         }
         match self.asking.answer() {

@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequestParts as _, Request},
     http::{HeaderMap, header, uri::Authority},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use service_api::{
     errors::ErrorCode::Forbidden,
     scope::{Action, Resource, Scope},
@@ -46,6 +46,11 @@ pub(super) struct AdmittedCaller {
 }
 
 impl AdmittedCaller {
+    /// Whether the token has a scope to read this.
+    pub(super) fn may_read(&self, resource: Resource) -> bool {
+        self.caller.credential().check_scope(Scope::of(Action::Read, resource)).is_ok()
+    }
+
     /// Makes the response of this request an error of HTTP.
     pub(super) fn fail(&self, failure: ApiError) {
         // The first failure is the cause of any other.
@@ -58,7 +63,6 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
     let (mut parts, _) = request.into_parts();
     check_host(app, &parts.headers)?;
     let caller = McpCaller::from_request_parts(&mut parts, app).await?;
-    check_origin(app, &parts.headers).await?;
     let query = Query::read(&parts)?;
     let space = Requested::parse(query.get("workspaceId")).ok_or_else(|| {
         MalformedRequest::Query(
@@ -70,19 +74,27 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
     let needed = message.as_ref().ok().and_then(Needs::of);
     caller.count(&parts, app, needed.map_or(Usage::Read, |needs| needs.usage))?;
     let message = message?;
+    check_origin(app, &parts.headers).await?;
     if let Some(scope) = needed.and_then(|needs| needs.scope) {
         caller.check_scope(app, scope)?;
     }
     record_trace(&message);
     let failure = Arc::<OnceLock<ApiError>>::default();
     parts.extensions.insert(AdmittedCaller { caller, space, failure: failure.clone() });
-    Ok(Admitted { request: Request::from_parts(parts, Body::from(bytes)), failure })
+    let body = Body::from(Value::Object(message).to_string());
+    Ok(Admitted { request: Request::from_parts(parts, body), failure })
 }
 
-/// Parses the message strictly, so that its parts mean the same to the guard and to the MCP server.
-fn read_message(bytes: &[u8]) -> Result<Value, MalformedRequest> {
+/// Parses the message strictly. The MCP server gets what was parsed here, so that it means the same to both. The parameters
+/// are its last member: `rmcp` would parse them again and again if they came before the method.
+fn read_message(bytes: &[u8]) -> Result<Map<String, Value>, MalformedRequest> {
     match json::read(bytes) {
-        Ok(message @ Value::Object(_)) => Ok(message),
+        Ok(Value::Object(mut message)) => {
+            if let Some(params) = message.remove("params") {
+                message.insert("params".into(), params);
+            }
+            Ok(message)
+        }
         Ok(_) => Err(MalformedRequest::Body("The body must be one JSON-RPC message. Send no batches.".into())),
         Err(json::JsonError) => {
             let text = "The body isn't valid JSON. Check its syntax, and for duplicate keys and deep nesting.";
@@ -100,9 +112,9 @@ struct Needs {
 
 impl Needs {
     /// `None`: the message needs a token and no scope.
-    fn of(message: &Value) -> Option<Self> {
-        match message["method"].as_str()? {
-            "tools/call" => tools::find(message["params"]["name"].as_str()?).map(Self::of_tool),
+    fn of(message: &Map<String, Value>) -> Option<Self> {
+        match message.get("method")?.as_str()? {
+            "tools/call" => tools::find(message.get("params")?["name"].as_str()?).map(Self::of_tool),
             "resources/read" => {
                 Some(Self { scope: Some(Scope::of(Action::Read, Resource::Packs)), usage: Usage::Read })
             }
@@ -158,8 +170,8 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Puts the trace id of the client into the log lines of this request (W3C Trace Context).
-fn record_trace(message: &Value) {
-    let parent = message["params"]["_meta"]["traceparent"].as_str().unwrap_or_default();
+fn record_trace(message: &Map<String, Value>) {
+    let parent = message.get("params").and_then(|params| params["_meta"]["traceparent"].as_str()).unwrap_or_default();
     let mut parts = parent.split('-');
     let is_hex = |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let (Some(version), Some(trace)) = (parts.next(), parts.next())

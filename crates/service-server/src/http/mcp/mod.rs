@@ -50,8 +50,7 @@ impl Protocol {
             .with_sse_keep_alive(None)
             .disable_allowed_hosts()
             .disable_allowed_origins()
-            .with_max_request_body_bytes(app.config.http.body_limit)
-            .with_cancellation_token(app.stop.clone());
+            .with_max_request_body_bytes(app.config.http.body_limit);
         let app = app.clone();
         let server = move || Ok(McpServer::new(app.clone()));
         Self(Arc::new(StreamableHttpService::new(server, Arc::default(), config)))
@@ -83,7 +82,8 @@ fn finish(response: Response<BoxBody<Bytes, Infallible>>) -> Response {
         return response.map(Body::new);
     }
     if status.is_server_error() {
-        return ApiError::from(EdgeError::Defect).into_response();
+        // Whether the message was answered is unknown.
+        return ApiError::from(EdgeError::TooSlow).into_response();
     }
     let (code, text) = match status {
         StatusCode::NOT_ACCEPTABLE => {

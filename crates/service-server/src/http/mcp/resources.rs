@@ -1,16 +1,16 @@
 //! Packs as resources: `service://{space}/packs/{packId}`.
 
 use rmcp::model::{
-    ArgumentInfo, CacheScope, CompletionInfo, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
+    self, ArgumentInfo, CacheScope, CompletionInfo, ListResourcesResult, ReadResourceResult, ResourceContents,
     ResourceTemplate,
 };
 use service_api::{
     contents::{Content, Kind},
     page::{DEFAULT_LIMIT, MAX_LIMIT},
-    scope::{self, Action, Scope},
+    scope::Resource,
     workspaces::PERSONAL,
 };
-use service_rules::space::{Requested, Right, Space};
+use service_rules::space::{Requested, Right, Space, SpaceError};
 
 use crate::{
     app::App,
@@ -43,7 +43,7 @@ pub(super) async fn list(
     admitted: &AdmittedCaller,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ApiError> {
-    if !may_read(admitted, scope::Resource::Packs) {
+    if !admitted.may_read(Resource::Packs) {
         return Ok(ListResourcesResult::default().with_cache_scope(CacheScope::Private));
     }
     let space = enter(app, admitted, admitted.space).await?;
@@ -85,13 +85,13 @@ pub(super) async fn complete(
     let actor = admitted.caller.actor();
     let first = PageRequest::first(MAX_LIMIT);
     let mut info = CompletionInfo::default();
-    if argument.name == "space" && may_read(admitted, scope::Resource::Workspaces) {
+    if argument.name == "space" && admitted.may_read(Resource::Workspaces) {
         let found = workspaces::list(app, &actor, first).await?;
         info.has_more = Some(found.next_cursor.is_some());
         let personal = fits(PERSONAL, "").then(|| PERSONAL.to_owned());
         let named = found.data.iter().filter(|workspace| fits(&workspace.id.to_string(), &workspace.name));
         info.values = personal.into_iter().chain(named.map(|workspace| workspace.id.to_string())).collect();
-    } else if argument.name == "packId" && may_read(admitted, scope::Resource::Packs) {
+    } else if argument.name == "packId" && admitted.may_read(Resource::Packs) {
         let Some(requested) = Requested::parse(space) else { return Ok(info) };
         let requested = if requested == Requested::Nothing { admitted.space } else { requested };
         let collection = Collection { kind: Kind::Pack, space: enter(app, admitted, requested).await? };
@@ -104,21 +104,22 @@ pub(super) async fn complete(
     Ok(info)
 }
 
-fn described(space: Space, pack: &Content) -> Resource {
+fn described(space: Space, pack: &Content) -> model::Resource {
     let space = match space {
         Space::Personal => PERSONAL.to_owned(),
         Space::Workspace(id) => id.to_string(),
     };
-    Resource::new(format!("{PREFIX}{space}/packs/{}", pack.id), pack.name())
+    model::Resource::new(format!("{PREFIX}{space}/packs/{}", pack.id), pack.name())
         .with_title(pack.name())
         .with_mime_type(MEDIA_TYPE)
 }
 
-fn may_read(admitted: &AdmittedCaller, resource: scope::Resource) -> bool {
-    admitted.caller.credential().check_scope(Scope::of(Action::Read, resource)).is_ok()
-}
-
 async fn enter(app: &App, admitted: &AdmittedCaller, requested: Requested) -> Result<Space, ApiError> {
+    // A connection whose URL names a space reads no other.
+    let is_other = admitted.space != Requested::Nothing && requested != admitted.space;
+    if is_other && requested != Requested::Nothing {
+        return Err(SpaceError::NotFound.into());
+    }
     let entered = enter_space::enter_space(app, &admitted.caller.actor(), requested, Right::Read).await?;
     Ok(entered.space)
 }

@@ -1,6 +1,9 @@
 //! Answers the messages of MCP clients.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::http::request::Parts;
+use futures_util::FutureExt as _;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -10,11 +13,12 @@ use rmcp::{
     },
     service::RequestContext,
 };
+use service_api::errors::ErrorCode::NotFound;
 
 use crate::{
     app::App,
     http::{
-        errors::ApiError,
+        errors::{ApiError, EdgeError},
         mcp::{
             arguments::Arguments,
             asking::Asking,
@@ -50,6 +54,23 @@ impl McpServer {
             return failed();
         }
         ErrorData::new(ErrorCode::INVALID_PARAMS, refused.description().to_owned(), None)
+    }
+}
+
+/// Works as long as the client waits. When the client has gone, `rmcp` would let the work go on, beside all limits on
+/// requests. A panic is an error of this request.
+async fn while_awaited<T>(
+    context: &RequestContext<RoleServer>,
+    admitted: &AdmittedCaller,
+    work: impl Future<Output = Result<T, ErrorData>>,
+) -> Result<T, ErrorData> {
+    tokio::select! {
+        biased;
+        () = context.ct.cancelled() => Err(failed()),
+        done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_panic| {
+            admitted.fail(EdgeError::Defect.into());
+            Err(failed())
+        }),
     }
 }
 
@@ -97,7 +118,8 @@ impl ServerHandler for McpServer {
             return Err(ErrorData::invalid_params("There is no tool of this name. List them with tools/list.", None));
         };
         let call = Call { app: &self.app, admitted: &admitted, tool, asking };
-        call.run(Arguments::new(request.arguments)).await.ok_or_else(failed)
+        let run = async { call.run(Arguments::new(request.arguments)).await.ok_or_else(failed) };
+        while_awaited(&context, &admitted, run).await
     }
 
     async fn list_resources(
@@ -107,8 +129,11 @@ impl ServerHandler for McpServer {
     ) -> Result<ListResourcesResult, ErrorData> {
         let admitted = admitted(&context)?;
         let cursor = request.and_then(|request| request.cursor);
-        let listed = resources::list(&self.app, &admitted, cursor.as_deref()).await;
-        listed.map_err(|refused| Self::refused(&admitted, refused))
+        let list = async {
+            let listed = resources::list(&self.app, &admitted, cursor.as_deref()).await;
+            listed.map_err(|refused| Self::refused(&admitted, refused))
+        };
+        while_awaited(&context, &admitted, list).await
     }
 
     async fn list_resource_templates(
@@ -126,12 +151,15 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let admitted = admitted(&context)?;
-        match resources::read(&self.app, &admitted, &request.uri).await {
-            Ok(Some(read)) => Ok(read.into()),
-            Ok(None) => Err(not_found()),
-            Err(refused) if refused.code() == service_api::errors::ErrorCode::NotFound => Err(not_found()),
-            Err(refused) => Err(Self::refused(&admitted, refused)),
-        }
+        let read = async {
+            match resources::read(&self.app, &admitted, &request.uri).await {
+                Ok(Some(read)) => Ok(read.into()),
+                Ok(None) => Err(not_found()),
+                Err(refused) if refused.code() == NotFound => Err(not_found()),
+                Err(refused) => Err(Self::refused(&admitted, refused)),
+            }
+        };
+        while_awaited(&context, &admitted, read).await
     }
 
     async fn complete(
@@ -142,8 +170,12 @@ impl ServerHandler for McpServer {
         let admitted = admitted(&context)?;
         let Reference::Resource(_) = request.r#ref else { return Ok(CompleteResult::default()) };
         let chosen = request.context.as_ref().and_then(|context| context.get_argument("space"));
-        let completed = resources::complete(&self.app, &admitted, &request.argument, chosen.map(String::as_str)).await;
-        Ok(CompleteResult::new(completed.map_err(|refused| Self::refused(&admitted, refused))?))
+        let complete = async {
+            let space = chosen.map(String::as_str);
+            let completed = resources::complete(&self.app, &admitted, &request.argument, space).await;
+            Ok(CompleteResult::new(completed.map_err(|refused| Self::refused(&admitted, refused))?))
+        };
+        while_awaited(&context, &admitted, complete).await
     }
 }
 

@@ -34,6 +34,7 @@ struct Confirmation<'a> {
     waiting: &'a WaitingDeletion,
     kind: &'a Text,
     at: When,
+    changed: When,
 }
 
 #[derive(Template)]
@@ -63,6 +64,7 @@ pub async fn show(
         action: format!("/confirm/{}", waiting.confirmation.id),
         kind: kind_name(t, waiting.confirmation.kind),
         at: When::of(t, waiting.confirmation.created_at),
+        changed: When::of(t, waiting.changed_at),
         waiting: &waiting,
     };
     page(t, StatusCode::OK, &template, None)

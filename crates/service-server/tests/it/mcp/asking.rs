@@ -131,17 +131,50 @@ fn a_user_who_denies_a_deletion_keeps_the_content_and_both_answers_are_events() 
 }
 
 #[test]
-fn at_most_fifty_deletions_wait_for_a_user() -> Result<()> {
+fn at_most_fifty_deletions_of_a_client_wait_and_one_for_each_content() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (first, token) = pack(server, &ann).await?;
+        let ask = async |id: &str| refused(server, &token, "delete_pack", &json!({ "packId": id })).await;
+        let waiting = confirmation_in(&ask(&first).await?)?;
+        for _ in 0..60 {
+            assert_eq!(confirmation_in(&ask(&first).await?)?, waiting, "asked twice");
+        }
+        let mut packs = Vec::new();
+        for _ in 0..50 {
+            packs.push(make(server, "/v1/packs", &ann, &json!({ "name": "Tone", "type": "context" })).await?.0);
+        }
+        for id in &packs[..49] {
+            confirmation_in(&ask(id).await?)?;
+        }
+        let text = ask(&packs[49]).await?;
+        assert!(text.starts_with("50 deletions wait"), "{text}");
+        // Other apps of the user are not concerned, and an answer makes room.
+        server.sql("update confirmations set client_id = 'client_other' where confirmed is null").await?;
+        confirmation_in(&ask(&packs[49]).await?)?;
+        server.sql("update confirmations set client_id = 'service-mcp', confirmed = true").await?;
+        confirmation_in(&ask(&packs[48]).await?)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_content_that_was_changed_after_its_user_was_asked_is_not_deleted() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let (id, token) = pack(server, &ann).await?;
-        for _ in 0..50 {
-            confirmation_in(&refused(server, &token, "delete_pack", &json!({ "packId": id })).await?)?;
-        }
-        let text = refused(server, &token, "delete_pack", &json!({ "packId": id })).await?;
-        assert!(text.starts_with("50 deletions wait"), "{text}");
-        server.advance(601);
-        confirmation_in(&refused(server, &token, "delete_pack", &json!({ "packId": id })).await?)?;
+        let confirmation = confirmation_in(&refused(server, &token, "delete_pack", &json!({ "packId": id })).await?)?;
+        let tab = browser(server, "ann@acme.test").await?;
+        let path = format!("/confirm/{confirmation}");
+        assert_eq!(tab.submit(&path, &[("decision", "delete")]).await?.status, 200);
+        done(server, &token, "update_pack", &json!({ "packId": id, "text": "Something else" })).await?;
+        let text =
+            refused(server, &token, "delete_pack", &json!({ "packId": id, "confirmation": confirmation })).await?;
+        assert!(text.contains("changed after the user was asked") && exists(server, &token, &id).await?, "{text}");
+        // What waits is of the version that is gone, too.
+        let waiting = confirmation_in(&refused(server, &token, "delete_pack", &json!({ "packId": id })).await?)?;
+        done(server, &token, "update_pack", &json!({ "packId": id, "text": "Once more" })).await?;
+        assert_eq!(tab.get(&format!("/confirm/{waiting}")).await?.status, 404, "the page shows another version");
         Ok(())
     })
 }
@@ -205,6 +238,10 @@ fn a_client_that_can_show_a_form_is_asked_where_unless_something_says_it() -> Re
         answered["inputResponses"] = json!({ "question": { "action": "accept", "content": { "workspaceId": acme } } });
         let made = ask(server, &open, &json!({ "form": {} }), &answered).await?;
         assert_eq!(made.body["result"]["structuredContent"]["workspaceId"], json!(acme), "{}", made.text);
+        // A client that may not list workspaces does not learn of them by a question.
+        let narrow = token(server, &ann, "projects:write").await?;
+        let made = ask(server, &narrow, &json!({ "form": {} }), &call).await?;
+        assert_eq!(made.body["result"]["structuredContent"]["scope"], "personal", "{}", made.text);
         // A token with a workspace of its own, and a client that cannot ask.
         let made = ask(server, &bound, &json!({ "form": {} }), &call).await?;
         assert_eq!(made.body["result"]["structuredContent"]["workspaceId"], json!(acme), "{}", made.text);

@@ -127,26 +127,33 @@ fn results_of_the_newest_revision_say_who_may_cache_them() -> Result<()> {
 }
 
 #[test]
-fn the_trace_of_a_client_is_in_the_log_and_its_messages_are_not() -> Result<()> {
-    let setup = Setup::default().on_system_clock().set("log.filter", "info,service_server=debug,rmcp=trace");
-    setup.run(async |server| {
-        let mut node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, &server.leaks)?;
-        let ann = server.sign_in("ann@acme.test", "read write").await?;
-        let token = token(server, &ann, "read write").await?;
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        let params = json!({
-            "name": "create_project", "arguments": { "name": "Lighthouse" },
-            "_meta": { "traceparent": format!("00-{trace}-00f067aa0ba902b7-01") },
-        });
-        let request = request(server, NEWEST, "tools/call", &params).bearer_auth(&token);
-        let (client, request) = request.build_split();
-        let mut request = request?;
-        *request.url_mut() = format!("{}/mcp", node.http.url).parse()?;
-        assert_eq!(client.execute(request).await?.status(), 200);
-        node.terminate()?;
-        let log = String::from_utf8_lossy(&node.log()).into_owned();
-        assert!(log.contains(trace), "{log}");
-        assert!(!log.contains("Lighthouse"), "a message is in the log");
-        Ok(())
-    })
+fn the_trace_of_a_client_is_in_the_log_and_its_messages_are_not_whatever_the_filter() -> Result<()> {
+    for filter in [
+        "info,service_server=debug,rmcp=trace",
+        "info,service_server=debug,rmcp::service=trace,rmcp::transport=trace",
+        "info,service_server=debug,rmcp[serve_inner]=trace",
+        "info,[request]=trace",
+    ] {
+        let setup = Setup::default().on_system_clock().set("log.filter", filter);
+        setup.run(async |server| {
+            let mut node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, &server.leaks)?;
+            let ann = server.sign_in("ann@acme.test", "read write").await?;
+            let token = token(server, &ann, "read write").await?;
+            let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+            let params = json!({
+                "name": "create_project", "arguments": { "name": "Lighthouse" },
+                "_meta": { "traceparent": format!("00-{trace}-00f067aa0ba902b7-01") },
+            });
+            let (client, request) = request(server, NEWEST, "tools/call", &params).bearer_auth(&token).build_split();
+            let mut request = request?;
+            *request.url_mut() = format!("{}/mcp", node.http.url).parse()?;
+            assert_eq!(client.execute(request).await?.status(), 200);
+            node.terminate()?;
+            let log = String::from_utf8_lossy(&node.log()).into_owned();
+            assert!(log.contains(trace), "{filter}: {log}");
+            assert!(!log.contains("Lighthouse"), "{filter}: a message is in the log");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

@@ -60,6 +60,10 @@ fn packs_are_listed_read_and_completed_as_resources() -> Result<()> {
         assert_eq!(text.body["result"]["contents"][0]["text"], "All about Tone", "{}", text.text);
         assert_eq!(text.body["result"]["cacheScope"], "private");
 
+        let elsewhere = crate::support::mcp::request(server, NEWEST, "resources/read", &json!({ "uri": uri }));
+        let elsewhere = server.http.send(elsewhere.query(&[("workspaceId", "personal")]).bearer_auth(&token)).await?;
+        assert_eq!(elsewhere.body["error"]["code"], -32602, "a connection to one space reads another");
+
         assert_eq!(complete(server, &token, "packId", "T", Some(&acme.to_string())).await?, ids[..2]);
         assert_eq!(complete(server, &token, "packId", &ids[2], Some(&acme.to_string())).await?, ids[2..]);
         assert_eq!(complete(server, &token, "space", "acm", None).await?, [acme.to_string()]);
