@@ -26,6 +26,9 @@ pub struct Consent {
     pub workspace_id: Option<WorkspaceId>,
     #[serde(with = "instant::Written")]
     pub granted_at: Timestamp,
+    /// The end date that the user chose. No session of the client lasts longer, and the user is then prompted again.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
+    pub expires_at: Option<Timestamp>,
     /// When the client last obtained tokens. A consent that is not used for 90 days expires.
     #[serde(with = "instant::Written")]
     pub last_used_at: Timestamp,

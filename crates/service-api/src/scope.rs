@@ -200,6 +200,13 @@ impl Scopes {
         Self(words)
     }
 
+    /// The scopes of this set that have this action.
+    #[must_use]
+    pub fn with_action(self, wanted: Action) -> Self {
+        let bits = WORDS.iter().enumerate().filter(|(_, (_, action, _))| *action == wanted);
+        Self(bits.fold(0, |set, (bit, _)| set | self.0 & 1 << bit))
+    }
+
     /// The scopes that are in both sets.
     #[must_use]
     pub const fn common(self, other: Self) -> Self {
@@ -297,6 +304,15 @@ mod tests {
         assert!(!Scopes::parse("read").allow(WRITE_PROJECTS));
         assert!(Scopes::parse("write").allow(WRITE_PROJECTS));
         assert!(!Scopes::parse("write").allow(READ_PROJECTS));
+    }
+
+    #[test]
+    fn scopes_are_divided_by_their_action() {
+        let scopes = Scopes::parse("read write packs:read packs:write audit:read");
+        assert_eq!(scopes.with_action(Action::Read).to_string(), "read packs:read audit:read");
+        assert_eq!(scopes.with_action(Action::Write).to_string(), "write packs:write");
+        let both = Scopes::ALL.with_action(Action::Read).union(Scopes::ALL.with_action(Action::Write));
+        assert_eq!(both, Scopes::ALL);
     }
 
     #[test]

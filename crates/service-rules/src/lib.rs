@@ -8,7 +8,7 @@
 //! |---|---|
 //! | Does this bearer token authorize the request? | [`bearer`], [`credential`], [`revocation`], [`cli_tokens`] |
 //! | What does this refresh token mean? | [`rotation`] |
-//! | What does this authorization request ask for, and may the user skip the prompt? | [`authorization`], [`consent`] |
+//! | What does this authorization request ask for, and may the user skip the prompt? | [`authorization`], [`consent`], [`consent_expiry`] |
 //! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
@@ -58,6 +58,7 @@ pub mod cli_tokens;
 pub mod clients;
 pub mod codes;
 pub mod consent;
+pub mod consent_expiry;
 pub mod contents;
 pub mod credential;
 pub mod display_name;

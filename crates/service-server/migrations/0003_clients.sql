@@ -58,7 +58,8 @@ create table client_assertions (
 
 create index client_assertions_by_expiry on client_assertions (expires_at);
 
--- The access that a user gave to a client. It ends when the client has not used it for a long time.
+-- The access that a user gave to a client. It ends at the date that the user chose, and when the client has not used it for
+-- a long time.
 create table consents (
     user_id       uuid not null,
     client_id     text not null,
@@ -70,8 +71,11 @@ create table consents (
     workspace_id  uuid,
     agreed_at     timestamptz not null,
     used_at       timestamptz,
+    -- The end date; first-party clients have none.
+    expires_at    timestamptz,
     primary key (user_id, client_id, redirect_host, audience, shard)
 );
 
 create unique index consents_by_id on consents (user_id, id, shard);
 create index consents_by_use on consents (coalesce(used_at, agreed_at));
+create index consents_by_expiry on consents (expires_at);

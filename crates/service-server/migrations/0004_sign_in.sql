@@ -99,6 +99,8 @@ create table authorization_codes (
     scopes          text not null,
     audience        text not null,
     workspace_id    uuid,
+    -- The end date of the access that the user consented to; first-party clients have none.
+    access_ends_at  timestamptz,
     expires_at      timestamptz not null,
     wrong_verifiers smallint not null,
     -- The session that was opened with the code.

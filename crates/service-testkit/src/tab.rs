@@ -24,6 +24,8 @@ pub struct Tab {
     csrf: Mutex<String>,
     /// The checked boxes of the current page, which a browser submits.
     ticked: Mutex<Vec<String>>,
+    /// The end date that is selected on a consent page.
+    end: Mutex<Option<String>>,
 }
 
 /// A response to the tab.
@@ -69,14 +71,15 @@ impl Tab {
         let client = Client::builder().redirect(Policy::none()).no_proxy().default_headers(headers).build()?;
         let (base, leaks) = (base.to_owned(), leaks.clone());
         let (cookie, device, csrf) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { client, base, leaks, cookie, device, csrf, ticked: Mutex::default() })
+        Ok(Self { client, base, leaks, cookie, device, csrf, ticked: Mutex::default(), end: Mutex::default() })
     }
 
     pub async fn get(&self, path: &str) -> Result<Shown> {
         self.send(self.request(Method::GET, path)).await
     }
 
-    /// Submits a form of the current page. A consent includes the checked scopes, unless the test names scopes itself.
+    /// Submits a form of the current page. A consent includes the checked scopes and the selected end date, unless the test
+    /// names its own.
     pub async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Result<Shown> {
         let csrf = self.csrf();
         let mut all = vec![("csrf", csrf.as_str())];
@@ -84,6 +87,9 @@ impl Tab {
         let ticked = self.ticked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let as_shown = path.starts_with("/consent/") && !fields.iter().any(|(name, _)| name.starts_with("scope."));
         all.extend(ticked.iter().filter(|_| as_shown).map(|name| (name.as_str(), "true")));
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let as_selected = path.starts_with("/consent/") && !fields.iter().any(|(name, _)| *name == "expires");
+        all.extend(end.iter().filter(|_| as_selected).map(|end| ("expires", end.as_str())));
         self.send(self.request(Method::POST, path).header("sec-fetch-site", "same-origin").form(&all)).await
     }
 
@@ -123,6 +129,10 @@ impl Tab {
         if text.contains("name=\"csrf\"") {
             *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) =
                 boxes.map(|(name, _)| name.to_owned()).collect();
+            let select = text.split_once("<select id=\"expires\"").and_then(|(_, rest)| rest.split_once("</select>"));
+            let selected = select.and_then(|(options, _)| options.split_once("\" selected"));
+            let value = selected.and_then(|(before, _)| before.rsplit('"').next()).map(str::to_owned);
+            *self.end.lock().unwrap_or_else(PoisonError::into_inner) = value;
         }
         let location = headers.get("location").map(|value| value.to_str().map(str::to_owned)).transpose()?;
         if let Some(code) = location.as_ref().and_then(|location| location.split_once("code=svc_ac_")) {

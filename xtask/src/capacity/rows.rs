@@ -75,9 +75,10 @@ const FILLINGS: [Filling; 7] = [
     },
     Filling {
         table: "consents",
-        columns: "user_id, client_id, redirect_host, audience, id, shard, scopes, agreed_at, used_at",
+        columns: "user_id, client_id, redirect_host, audience, id, shard, scopes, agreed_at, used_at, expires_at",
         values: "pg_temp.made(1, number), 'client_01mcc5sw18e0w8jc3xx1g6tgvw', 'planner.example', 'https://service.test/v1',
-                 pg_temp.made(5, number), shard_of(pg_temp.made(1, number)), 'read write', now(), now()",
+                 pg_temp.made(5, number), shard_of(pg_temp.made(1, number)), 'read write', now(), now(),
+                 now() + interval '90 days'",
         for_each_user: false,
     },
     Filling {

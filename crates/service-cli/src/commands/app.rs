@@ -23,7 +23,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let consents =
         connection.list_all(context, async |client, token, cursor| client.list_consents(token, cursor).await).await?;
-    let mut table = Table::new(&["ID", "APP", "REDIRECTS TO", "SCOPES", "LAST USED"]);
+    let mut table = Table::new(&["ID", "APP", "REDIRECTS TO", "SCOPES", "LAST USED", "EXPIRES"]);
     for consent in &consents {
         let unverified = if consent.client.verified { "" } else { " (unverified)" };
         table.add_row([
@@ -32,6 +32,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
             Cell::text(&consent.redirect_host),
             Cell::text(consent.scopes.to_string()),
             Cell::time(Some(consent.last_used_at)),
+            Cell::time(consent.expires_at),
         ]);
     }
     context.output.result(&json!({ "consents": consents }), &table.render(&context.output))

@@ -77,7 +77,8 @@ texts! {
     Problem {
         support: Text, link: Text, link_next: Text, unreadable: Text, unknown_app: Text, disabled_app: Text,
         redirect_uri: Text, repeated: Text, prompt_none: Text, prompt_none_next: Text, metadata_address: Text,
-        metadata_failed: Text, metadata_invalid: Text, finished: Text, space_next: Text, request: Text,
+        metadata_failed: Text, metadata_invalid: Text, finished: Text, space_next: Text,
+        end_date: Text, end_date_next: Text, request: Text,
         request_next: Text, request_trust: Sentence, request_return: Sentence, expired: Text,
         unknown_browser: Text, foreign_flow: Text, expired_next: Text, sign_in_again: Text, form: Text,
         foreign_form: Text, form_next: Text, try_again: Text, navigation: Text, not_a_navigation: Text,
@@ -129,7 +130,8 @@ texts! {
         older: Text, everywhere: Text, everywhere_hint: Sentence, everywhere_tokens: Text,
     }
     AccountApps {
-        lead: Text, none: Text, returns_to: Text, authorized: Text, remove: Text, remove_of: Sentence,
+        lead: Text, none: Text, returns_to: Text, authorized: Text, expires: Text, remove: Text,
+        remove_of: Sentence,
     }
     AccountActivity {
         lead: Text,
@@ -145,9 +147,10 @@ texts! {
         title_client: Sentence, title_app: Text, title_own: Text, heading_own: Sentence, heading_client: Sentence,
         heading_local: Text, heading_host: Sentence, signed_in_as: Sentence, switch: Text, calls_itself: Sentence,
         warning: Text, described_by: Sentence, warning_own: Sentence, reach_own: Sentence, all_spaces: Text,
-        asks: Text, asks_own: Text, always: Text, held: Text, space: Text, space_own: Text, space_own_hint: Text,
-        personal_hint: Text, returns_to: Sentence, returns_local: Sentence, allow: Text, sign_in: Text,
-        cancel: Text, remove_later: Text,
+        asks: Text, asks_own: Text, always: Text, held: Text, expires: Text, expires_in: Plural, expires_kept: Sentence,
+        space: Text, space_own: Text, space_own_hint: Text,
+        personal_hint: Text, returns_to: Sentence, returns_local: Sentence, allow: Text, allow_read: Text,
+        sign_in: Text, sign_in_read: Text, cancel: Text, remove_later: Text,
     }
     Code {
         title: Text, heading: Text, sent: Sentence, label: Text, format: Text, sign_in: Text, wrong: Text,

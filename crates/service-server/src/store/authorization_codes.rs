@@ -34,14 +34,16 @@ pub struct CodeAccess {
     pub scopes: Scopes,
     pub audience: String,
     pub workspace_id: Option<WorkspaceId>,
+    /// The end date of the access. First-party clients have none.
+    pub ends_at: Option<Timestamp>,
 }
 
 /// Stores a code.
 pub async fn insert(db: &Connection, key: &CodeKey, code: &Code, worth: &CodeAccess) -> Result<(), Error> {
     db.execute(
         r"insert into authorization_codes (digest, client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience,
-                                           workspace_id, expires_at, wrong_verifiers, shard)
-          values ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9, 0, $11)",
+                                           workspace_id, access_ends_at, expires_at, wrong_verifiers, shard)
+          values ($1, $2, $3, $10, $4, $5, $6, $7, $8, $12, $9, 0, $11)",
         &[
             &key.digest.as_slice(),
             &code.client_id,
@@ -54,6 +56,7 @@ pub async fn insert(db: &Connection, key: &CodeKey, code: &Code, worth: &CodeAcc
             &code.expires_at,
             &worth.browser_id.uuid(),
             &key.shard.number(),
+            &worth.ends_at,
         ],
     )
     .await
@@ -72,8 +75,8 @@ pub struct StoredAuthorizationCode {
 pub async fn lock(db: &Connection, key: &CodeKey) -> Result<Option<StoredAuthorizationCode>, Error> {
     let row = db
         .query_opt(
-            r"select client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience, workspace_id, expires_at,
-                     wrong_verifiers, grant_id
+            r"select client_id, user_id, browser_id, redirect_uri, challenge, scopes, audience, workspace_id,
+                     access_ends_at, expires_at, wrong_verifiers, grant_id
                 from authorization_codes where digest = $1 and shard = $2 for update",
             &[&key.digest.as_slice(), &key.shard.number()],
         )
@@ -94,6 +97,7 @@ pub async fn lock(db: &Connection, key: &CodeKey) -> Result<Option<StoredAuthori
         scopes: Scopes::parse(row.try_get("scopes")?),
         audience: row.try_get("audience")?,
         workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
+        ends_at: row.try_get("access_ends_at")?,
     };
     Ok(Some(StoredAuthorizationCode { code, worth, grant_id }))
 }

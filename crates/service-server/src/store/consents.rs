@@ -5,7 +5,7 @@ use service_api::{
     ids::{ConsentId, Id as _, UserId, WorkspaceId},
     scope::Scopes,
 };
-use service_rules::Timestamp;
+use service_rules::{Timestamp, consent::PriorConsent};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -22,17 +22,43 @@ pub struct ConsentKey<'a> {
 
 /// The access that a user consented to.
 pub struct Consent {
+    pub id: ConsentId,
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
+    /// When the user was last prompted.
+    pub agreed_at: Timestamp,
+    /// The end date. First-party clients have none.
+    pub expires_at: Option<Timestamp>,
 }
 
-/// Returns the consent of a user to a client, if the client has used it since `used_since`. Refreshing a session counts
-/// as use.
-pub async fn find(db: &Connection, about: ConsentKey<'_>, used_since: Timestamp) -> Result<Option<Consent>, Error> {
+impl Consent {
+    #[must_use]
+    pub fn prior(&self) -> PriorConsent {
+        PriorConsent { scopes: self.scopes }
+    }
+
+    /// Whether it lasts longer than until this moment.
+    #[must_use]
+    pub fn is_beyond(&self, end: Timestamp) -> bool {
+        self.expires_at.is_none_or(|own| own > end)
+    }
+}
+
+/// Which consents count: those that have not expired, and that the client has used since `used_since`. Refreshing a session
+/// counts as use.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsentsAt {
+    pub now: Timestamp,
+    pub used_since: Timestamp,
+}
+
+/// Returns the consent of a user to a client, if it counts.
+pub async fn find(db: &Connection, about: ConsentKey<'_>, at: ConsentsAt) -> Result<Option<Consent>, Error> {
     let row = db
         .query_opt(
-            r"select scopes, workspace_id from consents c
+            r"select id, scopes, workspace_id, agreed_at, expires_at from consents c
                where user_id = $1 and shard = $6 and client_id = $2 and redirect_host = $3 and audience = $4
+                 and (expires_at is null or expires_at > $7)
                  and (coalesce(used_at, agreed_at) > $5
                       or exists (select from grants g
                                   where g.user_id = $1 and g.shard = $6 and g.client_id = $2
@@ -42,45 +68,44 @@ pub async fn find(db: &Connection, about: ConsentKey<'_>, used_since: Timestamp)
                 &about.client_id,
                 &about.redirect_host,
                 &about.audience,
-                &used_since,
+                &at.used_since,
                 &about.user_id.shard().number(),
+                &at.now,
             ],
         )
         .await?;
     let consent = row.map(|row| -> Result<Consent, Error> {
         Ok(Consent {
+            id: row.try_get::<_, Uuid>("id")?.into(),
             scopes: Scopes::parse(row.try_get("scopes")?),
             workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
+            agreed_at: row.try_get("agreed_at")?,
+            expires_at: row.try_get("expires_at")?,
         })
     });
     consent.transpose()
 }
 
 /// Stores a consent. A consent of the same key is replaced and keeps its id.
-pub async fn replace(
-    db: &Connection,
-    id: ConsentId,
-    about: ConsentKey<'_>,
-    consent: &Consent,
-    now: Timestamp,
-) -> Result<(), Error> {
+pub async fn replace(db: &Connection, about: ConsentKey<'_>, consent: &Consent) -> Result<(), Error> {
     db.execute(
         r"insert into consents
-              (id, user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at, used_at, shard)
-          values ($8, $1, $2, $3, $7, $4, $5, $6, $6, $9)
+              (id, user_id, client_id, redirect_host, audience, scopes, workspace_id, agreed_at, used_at, expires_at, shard)
+          values ($8, $1, $2, $3, $7, $4, $5, $6, $6, $10, $9)
           on conflict (user_id, client_id, redirect_host, audience, shard) do update
              set scopes = excluded.scopes, workspace_id = excluded.workspace_id, agreed_at = excluded.agreed_at,
-                 used_at = excluded.used_at",
+                 used_at = excluded.used_at, expires_at = excluded.expires_at",
         &[
             &about.user_id.uuid(),
             &about.client_id,
             &about.redirect_host,
             &consent.scopes.to_string(),
             &consent.workspace_id.map(WorkspaceId::uuid),
-            &now,
+            &consent.agreed_at,
             &about.audience,
-            &id.uuid(),
+            &consent.id.uuid(),
             &about.user_id.shard().number(),
+            &consent.expires_at,
         ],
     )
     .await
@@ -110,14 +135,14 @@ pub async fn list_by_user(
     db: &Connection,
     user_id: UserId,
     before: Option<ConsentId>,
-    used_since: Timestamp,
+    at: ConsentsAt,
     limit: i64,
 ) -> Result<Vec<Listed>, Error> {
     let rows = db
         .query(
             r"select c.id, c.client_id, k.name, k.kind = 'registered' as verified,
                      c.redirect_host, c.audience, c.scopes, c.workspace_id, c.agreed_at,
-                     c.last_used_at
+                     c.expires_at, c.last_used_at
                 from (select *, greatest(coalesce(used_at, agreed_at),
                                          (select max(g.rotated_at) from grants g
                                            where g.user_id = $1 and g.shard = $5 and g.client_id = o.client_id
@@ -125,8 +150,16 @@ pub async fn list_by_user(
                         from consents o where o.user_id = $1 and o.shard = $5) c
                 join clients k on k.id = c.client_id and k.kind <> 'first_party'
                where ($2::uuid is null or c.id < $2) and c.last_used_at > $3
+                 and (c.expires_at is null or c.expires_at > $6)
                order by c.id desc limit $4",
-            &[&user_id.uuid(), &before.map(ConsentId::uuid), &used_since, &limit, &user_id.shard().number()],
+            &[
+                &user_id.uuid(),
+                &before.map(ConsentId::uuid),
+                &at.used_since,
+                &limit,
+                &user_id.shard().number(),
+                &at.now,
+            ],
         )
         .await?;
     rows.iter().map(listed).collect()
@@ -145,22 +178,23 @@ fn listed(row: &Row) -> Result<Listed, Error> {
         scopes: Scopes::parse(row.try_get("scopes")?),
         workspace_id: row.try_get::<_, Option<Uuid>>("workspace_id")?.map(Into::into),
         granted_at: row.try_get("agreed_at")?,
+        expires_at: row.try_get("expires_at")?,
         last_used_at: row.try_get("last_used_at")?,
     })
 }
 
 /// Counts the third-party clients to which a user has given a consent that still counts.
-pub async fn count_by_user(db: &Connection, user_id: UserId, used_since: Timestamp) -> Result<i64, Error> {
+pub async fn count_by_user(db: &Connection, user_id: UserId, at: ConsentsAt) -> Result<i64, Error> {
     let row = db
         .query_opt(
             r"select count(*) as consents
                 from consents c join clients k on k.id = c.client_id and k.kind <> 'first_party'
-               where c.user_id = $1 and c.shard = $3
+               where c.user_id = $1 and c.shard = $3 and (c.expires_at is null or c.expires_at > $4)
                  and (coalesce(c.used_at, c.agreed_at) > $2
                       or exists (select from grants g
                                   where g.user_id = $1 and g.shard = $3 and g.client_id = c.client_id
                                     and g.audience = c.audience and g.rotated_at > $2))",
-            &[&user_id.uuid(), &used_since, &user_id.shard().number()],
+            &[&user_id.uuid(), &at.used_since, &user_id.shard().number(), &at.now],
         )
         .await?;
     Ok(row.ok_or_else(|| super::impossible("consents", "id"))?.try_get("consents")?)
@@ -216,15 +250,15 @@ pub async fn delete_by_client(db: &Connection, user_id: UserId, client_id: &str)
     db.execute(sql, &[&user_id.uuid(), &client_id, &user_id.shard().number()]).await
 }
 
-/// A consent that was deleted because the client did not use it.
-pub struct UnusedConsent {
+/// A consent that was deleted because the client did not use it, or because its end date passed.
+pub struct EndedConsent {
     pub id: ConsentId,
     pub user_id: UserId,
     pub client_id: String,
 }
 
 /// Deletes up to `size` consents that clients have not used since `used_since`.
-pub async fn delete_unused(db: &Connection, used_since: Timestamp, size: i64) -> Result<Vec<UnusedConsent>, Error> {
+pub async fn delete_unused(db: &Connection, used_since: Timestamp, size: i64) -> Result<Vec<EndedConsent>, Error> {
     let rows = db
         .query(
             r"/* housekeeping */
@@ -239,12 +273,27 @@ pub async fn delete_unused(db: &Connection, used_since: Timestamp, size: i64) ->
             &[&used_since, &size],
         )
         .await?;
-    let unused = |row: &Row| {
-        Ok(UnusedConsent {
-            id: row.try_get::<_, Uuid>("id")?.into(),
-            user_id: row.try_get::<_, Uuid>("user_id")?.into(),
-            client_id: row.try_get("client_id")?,
-        })
-    };
-    rows.iter().map(unused).collect()
+    rows.iter().map(ended).collect()
+}
+
+/// Deletes up to `size` consents whose end date has passed.
+pub async fn delete_expired(db: &Connection, now: Timestamp, size: i64) -> Result<Vec<EndedConsent>, Error> {
+    let rows = db
+        .query(
+            r"/* housekeeping */
+              delete from consents where (user_id, id, shard) in
+                  (select user_id, id, shard from consents where expires_at <= $1 limit $2 for update skip locked)
+              returning id, user_id, client_id",
+            &[&now, &size],
+        )
+        .await?;
+    rows.iter().map(ended).collect()
+}
+
+fn ended(row: &Row) -> Result<EndedConsent, Error> {
+    Ok(EndedConsent {
+        id: row.try_get::<_, Uuid>("id")?.into(),
+        user_id: row.try_get::<_, Uuid>("user_id")?.into(),
+        client_id: row.try_get("client_id")?,
+    })
 }

@@ -287,36 +287,6 @@ pub async fn lock_live(db: &Connection, id: GrantId) -> Result<Option<LiveGrant>
         .transpose()
 }
 
-/// Returns the live grants of a user to a client for a resource, with their scopes.
-pub async fn list_by_client(
-    db: &Connection,
-    user_id: UserId,
-    client_id: &str,
-    audience: &str,
-) -> Result<Vec<(GrantId, Scopes)>, Error> {
-    let sql = r"select id, scopes from grants
-                 where user_id = $1 and shard = $4 and client_id = $2 and audience = $3 and revoked_at is null";
-    let rows = db.query(sql, &[&user_id.uuid(), &client_id, &audience, &user_id.shard().number()]).await?;
-    let grant = |row: &Row| Ok((row.try_get::<_, Uuid>("id")?.into(), Scopes::parse(row.try_get("scopes")?)));
-    rows.iter().map(grant).collect()
-}
-
-/// Whether a client has a live session of this user.
-pub async fn is_client_live(
-    db: &Connection,
-    user_id: UserId,
-    client_id: &str,
-    now: Timestamp,
-    used_after: Timestamp,
-) -> Result<bool, Error> {
-    let sql = r"select from grants
-                 where user_id = $1 and shard = $5 and client_id = $2 and revoked_at is null and expires_at > $3
-                   and rotated_at > $4
-                 limit 1";
-    let shard = user_id.shard().number();
-    Ok(db.query_opt(sql, &[&user_id.uuid(), &client_id, &now, &used_after, &shard]).await?.is_some())
-}
-
 /// A range of the table by primary key: the rows after an id.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePart {

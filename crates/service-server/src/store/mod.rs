@@ -19,6 +19,7 @@ pub mod blocked_workspaces;
 pub mod browser_sessions;
 pub mod cli_tokens;
 pub mod client_assertions;
+pub mod client_grants;
 pub mod clients;
 pub mod confirmations;
 pub mod consents;

@@ -78,7 +78,7 @@ pub async fn clean_all(app: &App) -> bool {
     };
     check(rotate_signing_keys::rotate_if_due(app).await.map(drop), "Could not rotate the signing key");
     check(notify_expiring(app).await, "Could not notify owners of expiring tokens");
-    check(consents::expire_unused(app).await.map(drop), "Could not delete unused consents");
+    check(consents::expire(app).await.map(drop), "Could not delete unused consents");
     check(partitions::keep(app).await.map(drop), "Could not create or drop a partition of audit events");
     check(keys::prepare(app, app.clock.now()).await.map(drop), "Could not prepare the keys of audit events");
     check(retention::delete_ended(app).await.map(count), "Could not delete old sessions");

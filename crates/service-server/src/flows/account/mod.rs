@@ -124,7 +124,7 @@ pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, A
     Ok(AccountOverview {
         browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
         sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,
-        apps: store::consents::count_by_user(&db, user_id, consents::unused_since(now)).await?,
+        apps: store::consents::count_by_user(&db, user_id, consents::counting_at(now)).await?,
         tokens: store::cli_tokens::count_live(&db, user_id, epoch, now).await?,
         workspaces: store::workspaces::count_by_user(&db, user_id).await?,
         invitations,

@@ -18,8 +18,7 @@ use service_rules::{
     Timestamp, authorization,
     clients::{self, Client, GrantType},
     codes::{self, CodeVerdict, PresentedCode},
-    consent::{self, PriorConsent},
-    lifetimes,
+    consent, lifetimes,
     lineage::Event,
     redirect,
     resources::Resource,
@@ -45,8 +44,8 @@ use crate::{
     mail::Email,
     store::{
         self,
-        authorization_codes::{CodeKey, StoredAuthorizationCode},
-        consents::ConsentKey,
+        authorization_codes::{CodeAccess, CodeKey, StoredAuthorizationCode},
+        consents::{Consent, ConsentKey},
     },
 };
 
@@ -140,9 +139,11 @@ impl Redeeming<'_> {
             Some(_) | None => return Err(NOT_ACCEPTED),
         };
         // The consent may have been withdrawn or narrowed, too.
-        let consent = store::consents::find(&db, about, consents::unused_since(self.now)).await?;
-        let prior = consent.map(|consent| PriorConsent { scopes: consent.scopes });
-        if !enabled || !member || !prior.is_some_and(|prior| consent::covers(self.client, prior, worth.scopes)) {
+        let consent = store::consents::find(&db, about, consents::counting_at(self.now)).await?;
+        let covers = |consent: &Consent| consent::covers(self.client, consent.prior(), worth.scopes);
+        let consent = consent.filter(covers).ok_or(NOT_ACCEPTED)?;
+        let ends_at = self.session_end(worth, &consent);
+        if !enabled || !member || ends_at <= self.now {
             return Err(NOT_ACCEPTED);
         }
         let id: GrantId = random::id_in(user_id.shard(), self.now)?;
@@ -158,7 +159,7 @@ impl Redeeming<'_> {
             scopes: worth.scopes,
             workspace_id: worth.workspace_id,
             audience: &worth.audience,
-            ends_at: issue::session_expiry(self.app, &self.client.id, &worth.audience, self.now),
+            ends_at,
             event: EventName::SessionOpened,
             method: "code",
             auth_time,
@@ -167,6 +168,13 @@ impl Redeeming<'_> {
         let tokens = issue::open(self.app, &db, self.meta, &opening, self.now).await?;
         db.commit().await?;
         Ok(tokens)
+    }
+
+    /// When the session expires: not after the end date that the user saw when the code was made, nor after the one that
+    /// the consent has now.
+    fn session_end(&self, worth: &CodeAccess, consent: &Consent) -> Timestamp {
+        let longest = issue::session_expiry(self.app, &self.client.id, &worth.audience, self.now);
+        [worth.ends_at, consent.expires_at].into_iter().flatten().fold(longest, Timestamp::min)
     }
 
     /// Revokes the grant of a replayed code with everything that it created, and notifies the user. Commits.

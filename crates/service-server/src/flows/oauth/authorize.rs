@@ -14,8 +14,7 @@ use service_rules::{
         RedirectTarget,
     },
     clients::Client,
-    consent::{self, PriorConsent},
-    lifetimes,
+    consent, lifetimes,
     redirect::{self, RedirectKind},
     signing::later,
 };
@@ -265,8 +264,8 @@ async fn needs_prompt(
     let host = redirect::host(&request.redirect_uri);
     let (user_id, audience) = (person.user_id, &request.audience);
     let about = ConsentKey { user_id, client_id: &client.id, redirect_host: &host, audience };
-    let found = store::consents::find(&db, about, consents::unused_since(app.clock.now())).await?;
-    let prior = found.map(|found| PriorConsent { scopes: found.scopes });
+    let found = store::consents::find(&db, about, consents::counting_at(app.clock.now())).await?;
+    let prior = found.map(|found| found.prior());
     Ok(consent::needs_prompt(client, &request.redirect_uri, request.scopes, prior, request.prompt))
 }
 

@@ -1,19 +1,13 @@
 //! Prompts the user to approve or deny the access of a client, and sends the client its response.
 
-use serde_json::json;
-use service_api::{
-    audit_events::EventName,
-    errors::Reason,
-    ids::{Id as _, WorkspaceId},
-    scope::Scopes,
-    workspaces::PERSONAL,
-};
+use service_api::{ids::Id as _, workspaces::PERSONAL};
 use service_rules::{
     Timestamp,
     authorization::{self, AuthorizationRequest, AuthorizationRequestError, AuthorizationResponse},
     clients::{Client, ClientKind},
     codes::Code,
-    consent::{self, PriorConsent},
+    consent::{self, OfferedScopes},
+    consent_expiry::ExpiryChoice,
     lifetimes, redirect,
     signing::later,
 };
@@ -22,7 +16,15 @@ use crate::{
     app::App,
     crypto::random,
     database::{self, Connection},
-    flows::{RequestMeta, oauth::consents, revocation::RevocationTransaction, sign_in::browser_session::Browser},
+    flows::{
+        RequestMeta,
+        oauth::{
+            consent_decision::{Decided, Decision, EndDates, GrantedAccess, PriorAccess},
+            consents,
+        },
+        revocation::RevocationTransaction,
+        sign_in::browser_session::Browser,
+    },
     store::{
         self,
         authorization_codes::{CodeAccess, CodeKey},
@@ -40,11 +42,17 @@ pub struct ConsentPrompt {
     pub unproven: bool,
     /// The response goes to the user's own machine.
     pub local: bool,
-    /// The scopes that the client requests now.
-    pub asked: Scopes,
-    /// The scopes that the client has already and does not request.
-    pub held: Scopes,
+    pub offered: OfferedScopes,
     pub spaces: Vec<SpaceChoice>,
+    /// The end dates that the user can choose from, and the preselected one. `None`: the user signs in to a first-party
+    /// client, whose sessions have no end date but the longest.
+    pub expiry: Option<OfferedExpiry>,
+}
+
+/// The end dates that the user can choose from.
+pub struct OfferedExpiry {
+    pub choices: Vec<ExpiryChoice>,
+    pub preselected: ExpiryChoice,
 }
 
 /// Who verified the name of a client.
@@ -89,14 +97,6 @@ impl NameSource {
     }
 }
 
-/// What the user decided.
-#[derive(Clone, Copy, Debug)]
-pub struct Decision<'a> {
-    pub space: &'a str,
-    /// The scopes that the user left selected.
-    pub ticked: Scopes,
-}
-
 /// A space that the user can choose for the client.
 pub struct SpaceChoice {
     /// The value in the form.
@@ -120,6 +120,9 @@ pub enum ConsentError {
     Finished,
     #[error("the user has no access to the chosen space")]
     NoAccessToSpace,
+    /// The chosen end date was not offered, or it passed while the page was open.
+    #[error("the chosen end date is not available")]
+    UnavailableEndDate,
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
@@ -145,11 +148,11 @@ impl CodeOutcome {
 }
 
 /// An authorization request, and the user who is prompted.
-struct PendingConsent<'a> {
-    browser: &'a Browser,
-    person: &'a SignedInUser,
-    request: &'a AuthorizationRequest,
-    host: String,
+pub(super) struct PendingConsent<'a> {
+    pub browser: &'a Browser,
+    pub person: &'a SignedInUser,
+    pub request: &'a AuthorizationRequest,
+    pub host: String,
 }
 
 impl<'a> PendingConsent<'a> {
@@ -159,7 +162,18 @@ impl<'a> PendingConsent<'a> {
         Ok(Self { browser, person, request, host: redirect::host(&request.redirect_uri) })
     }
 
-    fn about(&self) -> ConsentKey<'_> {
+    /// The client, if the user can decide about it.
+    pub(super) async fn client(&self, db: &Connection) -> Result<Client, ConsentError> {
+        let client = store::clients::find(db, &self.request.client_id).await?;
+        client.filter(|client| !client.disabled).ok_or(ConsentError::Finished)
+    }
+
+    /// The consent that the user gave to the client before.
+    pub(super) async fn prior(&self, db: &Connection, now: Timestamp) -> Result<Option<Consent>, database::Error> {
+        store::consents::find(db, self.about(), consents::counting_at(now)).await
+    }
+
+    pub(super) fn about(&self) -> ConsentKey<'_> {
         ConsentKey {
             user_id: self.person.user_id,
             client_id: &self.request.client_id,
@@ -176,10 +190,9 @@ pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<C
         return Err(ConsentError::Finished);
     }
     let db = app.database.connect().await?;
-    let client = store::clients::find(&db, &pending.request.client_id).await?;
-    let client = client.filter(|client| !client.disabled).ok_or(ConsentError::Finished)?;
-    let held = store::consents::find(&db, pending.about(), consents::unused_since(app.clock.now())).await?;
-    let usual = held.as_ref().and_then(|held| held.workspace_id);
+    let client = pending.client(&db).await?;
+    let prior = pending.prior(&db, app.clock.now()).await?;
+    let usual = prior.as_ref().and_then(|prior| prior.workspace_id);
     let mut spaces =
         vec![SpaceChoice { value: PERSONAL.into(), name: String::new(), owner: None, usual: usual.is_none() }];
     for workspace in store::members::list_workspaces(&db, pending.person.user_id).await? {
@@ -205,15 +218,19 @@ pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<C
         name_source: NameSource::of(&client),
         unproven,
         local: redirect::check(uri) == Ok(redirect::RedirectKind::Loopback),
+        offered: OfferedScopes::of(&client, pending.request.scopes, prior.as_ref().map(Consent::prior)),
+        expiry: (client.kind != ClientKind::FirstParty).then(|| {
+            let ends = EndDates::of(app, &pending, prior.as_ref());
+            OfferedExpiry { choices: ends.offered(), preselected: ends.preselected() }
+        }),
         client: client.name,
-        asked: pending.request.scopes,
-        held: held.map_or(Scopes::NONE, |held| held.scopes.without(pending.request.scopes)),
         host: pending.host,
         spaces,
     })
 }
 
-/// Stores the user's consent, and issues an authorization code. Returns the URL that the browser is redirected to.
+/// Carries out the user's decision: stores the consent and issues an authorization code, or denies access if nothing was
+/// selected. Returns the URL that the browser is redirected to.
 pub async fn approve(
     app: &App,
     meta: &RequestMeta,
@@ -222,14 +239,6 @@ pub async fn approve(
     decision: Decision<'_>,
 ) -> Result<String, ConsentError> {
     let now = app.clock.now();
-    let granted = consent::granted_scopes(PendingConsent::of(browser, flow)?.request.scopes, decision.ticked);
-    if granted.is_empty() {
-        return deny(app, browser, flow).await;
-    }
-    let workspace_id: Option<WorkspaceId> = match decision.space {
-        PERSONAL => None,
-        id => Some(id.parse().map_err(|_| ConsentError::NoAccessToSpace)?),
-    };
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let location = {
         let pending = PendingConsent::of(browser, flow)?;
@@ -237,53 +246,24 @@ pub async fn approve(
         if !store::users::lock(transaction.db(), pending.person.user_id).await? {
             return Err(ConsentError::SignInRequired);
         }
-        if let Some(id) = workspace_id
-            && store::memberships::find_role(transaction.db(), pending.person.user_id, id).await?.is_none()
-        {
-            return Err(ConsentError::NoAccessToSpace);
+        let prior = PriorAccess::find(&transaction, &pending).await?;
+        match decision.read(app, &pending, &prior, now)? {
+            Decided::Nothing => {
+                prior.take_back(&mut transaction, meta, &pending).await?;
+                let location = finish_denied(app, transaction.db(), &pending, flow).await?;
+                transaction.commit().await?;
+                return Ok(location);
+            }
+            Decided::Access(access) => {
+                prior.replace(&mut transaction, meta, &pending, access).await?;
+                issue_code(app, transaction.db(), &pending, flow, access).await?.into_result()?
+            }
         }
-        let scopes = store_consent(&mut transaction, &pending, granted, workspace_id, now).await?;
-        let details = json!({ "scopes": scopes, "granted": granted, "host": pending.host });
-        let mut event = meta.event(EventName::ConsentGranted, now, details)?;
-        event.user_id = Some(pending.person.user_id);
-        event.client_id = Some(&pending.request.client_id);
-        event.workspace_id = workspace_id;
-        store::audit_events::insert(transaction.db(), &event).await?;
-        let access = GrantedAccess { scopes: granted, workspace_id };
-        issue_code(app, transaction.db(), &pending, flow, access).await?.into_result()?
     };
     let user_id = browser.person.as_ref().map(|person| person.user_id);
     browser.renew(app, transaction.db(), user_id).await?;
     transaction.commit().await?;
     Ok(location)
-}
-
-/// Stores the consent, while the user is locked. Revokes sessions of the client whose scopes the consent no longer covers.
-async fn store_consent(
-    transaction: &mut RevocationTransaction<'_>,
-    pending: &PendingConsent<'_>,
-    granted: Scopes,
-    workspace_id: Option<WorkspaceId>,
-    now: Timestamp,
-) -> anyhow::Result<Scopes> {
-    let about = pending.about();
-    let prior = store::consents::find(transaction.db(), about, consents::unused_since(now)).await?;
-    let prior = prior.map(|prior| PriorConsent { scopes: prior.scopes });
-    let scopes = consent::stored_scopes(prior, pending.request.scopes, granted);
-    if granted != pending.request.scopes {
-        let live =
-            store::grants::list_by_client(transaction.db(), about.user_id, about.client_id, about.audience).await?;
-        for (id, had) in live {
-            if !scopes.cover(had) {
-                transaction.revoke_grant(id, Reason::RevokedByUser).await?;
-            }
-        }
-    }
-    let consent = Consent { scopes, workspace_id };
-    store::consents::replace(transaction.db(), random::id_in(about.user_id.shard(), now)?, about, &consent, now)
-        .await?;
-    store::clients::mark_agreed(transaction.db(), about.client_id, now).await?;
-    Ok(scopes)
 }
 
 /// Reuses a prior consent, and issues an authorization code. `None`: the user has to be prompted.
@@ -294,11 +274,9 @@ pub async fn reuse(app: &App, browser: &Browser, flow: &SignInFlow) -> anyhow::R
     if !store::users::lock_enabled(&db, pending.person.user_id).await? {
         return Ok(None);
     }
-    let prior = store::consents::find(&db, pending.about(), consents::unused_since(app.clock.now())).await?;
-    let Some(prior) = prior else { return Ok(None) };
+    let Some(prior) = pending.prior(&db, app.clock.now()).await? else { return Ok(None) };
     let Some(client) = store::clients::find(&db, &request.client_id).await? else { return Ok(None) };
-    let covered = Some(PriorConsent { scopes: prior.scopes });
-    if consent::needs_prompt(&client, &request.redirect_uri, request.scopes, covered, request.prompt) {
+    if consent::needs_prompt(&client, &request.redirect_uri, request.scopes, Some(prior.prior()), request.prompt) {
         return Ok(None);
     }
     if let Some(id) = prior.workspace_id
@@ -306,8 +284,8 @@ pub async fn reuse(app: &App, browser: &Browser, flow: &SignInFlow) -> anyhow::R
     {
         return Ok(None);
     }
-    // No more than the client requests now, even if the prior consent covers more.
-    let access = GrantedAccess { scopes: request.scopes, workspace_id: prior.workspace_id };
+    // No more than the client requests now, even if the prior consent covers more, and for no longer than the consent lasts.
+    let access = GrantedAccess { scopes: request.scopes, workspace_id: prior.workspace_id, ends_at: prior.expires_at };
     store::consents::mark_used(&db, pending.about(), app.clock.now()).await?;
     match issue_code(app, &db, &pending, flow, access).await? {
         CodeOutcome::Issued(location) => {
@@ -322,19 +300,21 @@ pub async fn reuse(app: &App, browser: &Browser, flow: &SignInFlow) -> anyhow::R
 pub async fn deny(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<String, ConsentError> {
     let pending = PendingConsent::of(browser, flow)?;
     let db = app.database.connect().await?;
-    if !store::sign_in_flows::mark_finished(&db, flow.id, app.clock.now()).await? {
+    finish_denied(app, &db, &pending, flow).await
+}
+
+async fn finish_denied(
+    app: &App,
+    db: &Connection,
+    pending: &PendingConsent<'_>,
+    flow: &SignInFlow,
+) -> Result<String, ConsentError> {
+    if !store::sign_in_flows::mark_finished(db, flow.id, app.clock.now()).await? {
         return Err(ConsentError::Finished);
     }
     let (uri, state) = (&pending.request.redirect_uri, pending.request.state.as_deref());
     let response = AuthorizationResponse::Error(AuthorizationRequestError::AccessDenied);
     Ok(authorization::response_url(uri, state, &app.config.base_url, &response))
-}
-
-/// The access that a code stands for.
-#[derive(Clone, Copy)]
-struct GrantedAccess {
-    scopes: Scopes,
-    workspace_id: Option<WorkspaceId>,
 }
 
 /// Finishes the flow, and issues its one authorization code.
@@ -363,8 +343,9 @@ async fn issue_code(
         used: false,
     };
     let (user_id, browser_id) = (pending.person.user_id, pending.browser.id);
-    let GrantedAccess { scopes, workspace_id } = access;
-    let worth = CodeAccess { user_id, browser_id, scopes, audience: pending.request.audience.clone(), workspace_id };
+    let GrantedAccess { scopes, workspace_id, ends_at } = access;
+    let audience = pending.request.audience.clone();
+    let worth = CodeAccess { user_id, browser_id, scopes, audience, workspace_id, ends_at };
     store::authorization_codes::insert(db, &CodeKey::of(&secret), &code, &worth).await?;
     let (uri, state) = (&pending.request.redirect_uri, pending.request.state.as_deref());
     let response = AuthorizationResponse::Code(secret.expose());

@@ -42,17 +42,22 @@ pub struct Opening<'a> {
     pub made_by: Option<String>,
 }
 
-/// When a session of this client expires, however often it is refreshed.
+/// The longest lifetime of a session of this client in seconds, however often it is refreshed.
 #[must_use]
-pub fn session_expiry(app: &App, client_id: &str, audience: &str, now: Timestamp) -> Timestamp {
-    let life = if client_id == SERVICE_CLI {
+pub fn session_life(app: &App, client_id: &str, audience: &str) -> i64 {
+    if client_id == SERVICE_CLI {
         lifetimes::REFRESH_ABSOLUTE_CLI
     } else if audience == app.mcp_audience {
         lifetimes::REFRESH_ABSOLUTE_MCP
     } else {
         lifetimes::REFRESH_ABSOLUTE
-    };
-    later(now, life)
+    }
+}
+
+/// When a session of this client expires, unless the user chose an earlier end.
+#[must_use]
+pub fn session_expiry(app: &App, client_id: &str, audience: &str, now: Timestamp) -> Timestamp {
+    later(now, session_life(app, client_id, audience))
 }
 
 /// Opens a grant and issues its first pair of tokens.

@@ -3,6 +3,7 @@
 pub mod authorization_code_grant;
 pub mod authorize;
 pub mod client_metadata;
+pub mod consent_decision;
 pub mod consent_prompt;
 pub mod consents;
 pub mod introspect;

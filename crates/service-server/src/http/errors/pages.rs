@@ -26,6 +26,7 @@ pub enum PageProblem {
     MetadataInvalid(String),
     Finished,
     Space,
+    EndDate,
     /// The request was refused before anything was done.
     Refused,
 }
@@ -119,6 +120,9 @@ impl From<ConsentError> for ApiError {
             ConsentError::SignInRequired => unknown_browser(),
             ConsentError::Finished => invalid(PageProblem::Finished, "This request has already been completed."),
             ConsentError::NoAccessToSpace => invalid(PageProblem::Space, "You don't have access to that workspace."),
+            ConsentError::UnavailableEndDate => {
+                invalid(PageProblem::EndDate, "Access can't end on that date. Choose another one.")
+            }
             ConsentError::Database(error) => error.into(),
             ConsentError::Defect(error) => error.into(),
         }

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use service_api::scope::Scopes;
+use service_rules::consent_expiry::ExpiryChoice;
 
 use crate::{
     app::App,
@@ -10,7 +11,8 @@ use crate::{
         RequestMeta,
         oauth::{
             authorize::{self, SignInFlow},
-            consent_prompt::{self, ConsentError, Decision, NameSource},
+            consent_decision::Decision,
+            consent_prompt::{self, ConsentError, NameSource, OfferedExpiry},
         },
         sign_in::browser_session::Browser,
     },
@@ -32,6 +34,9 @@ use crate::{
 
 /// What the name of a scope's field begins with.
 const TICK: &str = "scope.";
+/// The values of the buttons that approve. Any other one denies.
+const ALLOW: &str = "allow";
+const ALLOW_READ: &str = "allow-read";
 
 #[derive(Template)]
 #[template(path = "pages/consent.html")]
@@ -50,15 +55,45 @@ struct Consent<'a> {
     /// Where the browser goes afterwards.
     returns: &'a Sentence,
     email: &'a str,
-    scopes: Vec<ScopeShown<'a>>,
-    held: Vec<&'a str>,
+    groups: Vec<ScopeGroup<'a>>,
     spaces: Vec<Choice>,
+    ends: Vec<EndChoice>,
+    /// Reading alone can be allowed by a button of its own.
+    read_only: bool,
+}
+
+/// Scopes that the person can leave out, under one heading.
+struct ScopeGroup<'a> {
+    legend: &'a str,
+    scopes: Vec<ScopeShown<'a>>,
 }
 
 /// A scope that the person can leave out.
 struct ScopeShown<'a> {
     word: &'static str,
     sentence: &'a str,
+}
+
+/// An end date that the person can choose.
+struct EndChoice {
+    value: String,
+    text: String,
+    selected: bool,
+}
+
+impl EndChoice {
+    fn all(t: &Texts, expiry: &OfferedExpiry) -> Vec<Self> {
+        let text = |choice| match choice {
+            ExpiryChoice::InDays(days) => t.consent.expires_in.count(days).to_string(),
+            ExpiryChoice::At(at) => t.consent.expires_kept.with("date", t.moment(at)).to_string(),
+        };
+        let shown = |choice: &ExpiryChoice| Self {
+            value: choice.value(),
+            text: text(*choice),
+            selected: *choice == expiry.preselected,
+        };
+        expiry.choices.iter().map(shown).collect()
+    }
 }
 
 pub async fn show(
@@ -88,16 +123,18 @@ pub async fn decide(
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let (space, decision) = (form.get("space").to_owned(), form.get("decision").to_owned());
+    let field = |name| form.get(name).to_owned();
+    let (space, expires, decision) = (field("space"), field("expires"), field("decision"));
     let ticked = Scopes::from_words(form.names_after(TICK));
     let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
     if authorize::must_sign_in(&flow, &browser) {
         return see_other(&format!("/sign-in/{id}"));
     }
-    let location = if decision == "allow" {
-        consent_prompt::approve(&app, &meta, &mut browser, &flow, Decision { space: &space, ticked }).await?
-    } else {
-        consent_prompt::deny(&app, &browser, &flow).await?
+    let approval = |read_only| Decision { space: &space, ticked, read_only, expires: &expires };
+    let location = match decision.as_str() {
+        ALLOW => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(false)).await?,
+        ALLOW_READ => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(true)).await?,
+        _ => consent_prompt::deny(&app, &browser, &flow).await?,
     };
     Ok(with_cookie(see_other(&location)?, &browser))
 }
@@ -119,6 +156,12 @@ fn ask(
     let first_party = question.name_source.is_first_party();
     let t = app.locales.of(meta.language);
     let sentence = |word| if first_party { t.own_scope(word) } else { t.scope(word) };
+    let group = |legend, scopes: Scopes| ScopeGroup {
+        legend,
+        scopes: scopes.words().map(|word| ScopeShown { word, sentence: sentence(word) }).collect(),
+    };
+    let asks = if first_party { &t.consent.asks_own } else { &t.consent.asks };
+    let groups = [group(asks, question.offered.new), group(&t.consent.held, question.offered.held)];
     let choice = |space: consent_prompt::SpaceChoice| Choice {
         value: space.value,
         name: space.name,
@@ -144,9 +187,10 @@ fn ask(
         local: question.local,
         returns: if question.local { &t.consent.returns_local } else { &t.consent.returns_to },
         email: browser.person.as_ref().map_or("", |person| &person.email),
-        scopes: question.asked.words().map(|word| ScopeShown { word, sentence: sentence(word) }).collect(),
-        held: question.held.words().map(sentence).collect(),
+        groups: groups.into_iter().filter(|group| !group.scopes.is_empty()).collect(),
         spaces: question.spaces.into_iter().map(choice).collect(),
+        ends: question.expiry.as_ref().map(|expiry| EndChoice::all(t, expiry)).unwrap_or_default(),
+        read_only: question.offered.can_be_read_only(),
     };
     page(t, StatusCode::OK, &template, leads_to(flow))
 }

@@ -113,6 +113,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
         }
         PageProblem::Finished => wrong_link(texts, &t.finished),
         PageProblem::Space => Problem { next: &t.space_next, ..wrong_link(texts, &texts.spaces.no_access) },
+        PageProblem::EndDate => Problem { next: &t.end_date_next, ..wrong_link(texts, &t.end_date) },
         PageProblem::Refused => Problem {
             heading: &t.unavailable,
             text: &t.unavailable_text,

@@ -131,8 +131,8 @@ fn a_consent_that_is_not_used_for_ninety_days_ends_rv_15() -> Result<()> {
         let shown = fresh.sign_in(&server.mailbox, begun.next()?, "ann@acme.test").await?;
         assert!(shown.next()?.starts_with("/consent/"), "{:?}", shown.location);
         assert!(!is_asked(&fresh, &busy).await?);
-        assert_eq!(consents::expire_unused(&server.app).await?, 1);
-        assert_eq!(consents::expire_unused(&server.app).await?, 0);
+        assert_eq!(consents::expire(&server.app).await?, 1);
+        assert_eq!(consents::expire(&server.app).await?, 0);
         let recorded = "select client_id from audit_events where event = 'consent.expired'";
         assert_eq!(server.sql(recorded).await?.as_deref(), Some(idle.as_str()));
         Ok(())

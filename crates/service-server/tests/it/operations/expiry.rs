@@ -110,7 +110,7 @@ async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> 
 
 /// What housekeeping does about rows.
 async fn clean(server: &TestServer) -> Result<()> {
-    let cleaned = [consents::expire_unused(&server.app).await, retention::delete_ended(&server.app).await];
+    let cleaned = [consents::expire(&server.app).await, retention::delete_ended(&server.app).await];
     let last = housekeeping::clean_once(&server.app).await;
     for step in cleaned {
         step?;

@@ -49,6 +49,7 @@ struct AppShown {
     may: Vec<String>,
     space: String,
     granted: When,
+    expires: Option<When>,
     used: When,
 }
 
@@ -108,6 +109,7 @@ fn shown(t: &Texts, found: &Found, consent: &Consent) -> AppShown {
         may: consent.scopes.words().map(|word| t.scope(word).to_owned()).collect(),
         space: space_name(t, &found.workspaces, consent.workspace_id),
         granted: When::of(t, consent.granted_at),
+        expires: consent.expires_at.map(|at| When::of(t, at)),
         used: When::of(t, consent.last_used_at),
     }
 }
