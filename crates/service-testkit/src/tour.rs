@@ -127,6 +127,10 @@ async fn account_tour(
     server.leaks.register("access_token", &browser.attribute("input.secret", "value").await?);
     look("token-created", browser).await?;
     connect(server, browser, client).await?;
+    let redirect_uri = format!("{url}/callback");
+    browser.go(&authorize_url(server, client, &redirect_uri, "read write audit:read")).await?;
+    browser.wait_for("select[name=expires]").await?;
+    look("consent-more", browser).await?;
     browser.go(&format!("{url}/account")).await?;
     look("account", browser).await?;
     for page in ["sessions", "apps", "tokens", "workspaces", "activity"] {
@@ -195,6 +199,8 @@ async fn connect(server: &TestServer, browser: &Browser, client: &str) -> Result
     let redirect_uri = format!("{}/callback", server.http.url);
     browser.go(&authorize_url(server, client, &redirect_uri, "read packs:write")).await?;
     browser.click("input[name=space]").await?;
+    // The person can choose an end date with the keys; typing in a list selects by its text.
+    browser.type_into("select[name=expires]", "In 7").await?;
     browser.click("button[value=allow]").await?;
     let address = reqwest::Url::parse(&browser.wait_for_address("/callback?").await?)?;
     let code = address.query_pairs().find(|(name, _)| name == "code").map(|(_, value)| value.into_owned());

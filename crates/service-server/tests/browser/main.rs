@@ -61,12 +61,13 @@ async fn exchange(server: &TestServer, client: &str, waiting: &Waiting, response
     Ok(tokens.field("access_token").to_owned())
 }
 
-/// Signs in by code, agrees, lands at the program, takes the access back on the account page, and the token is dead.
+/// Signs in by code, agrees to reading for a week, lands at the program, takes the access back on the account page, and the
+/// token is dead.
 async fn through(server: &TestServer, looks: Looks) -> Result<()> {
     let waiting = Waiting::start().await?;
     let client = make_client(server, "Terminal Notes", "http://127.0.0.1/callback").await?;
     let browser = Browser::open(looks).await?;
-    browser.go(&authorize_url(server, &client, &waiting.redirect_uri, "read")).await?;
+    browser.go(&authorize_url(server, &client, &waiting.redirect_uri, "read write")).await?;
     browser.type_into("input[name=email]", "ann@acme.test").await?;
     browser.click("button[type=submit]").await?;
     let code = code_for(server, "ann@acme.test").await?;
@@ -75,13 +76,17 @@ async fn through(server: &TestServer, looks: Looks) -> Result<()> {
     browser.wait_for("button[value=allow]").await?;
     ensure!(browser.text("body").await?.contains("127.0.0.1"), "the page does not say where one is sent");
     browser.click("input[name=space]").await?;
-    let (response, clicked) = tokio::join!(waiting.response(), browser.click("button[value=allow]"));
+    browser.type_into("select[name=expires]", "In 7").await?;
+    let (response, clicked) = tokio::join!(waiting.response(), browser.click("button[value=allow-read]"));
     clicked?;
     let response = response?;
     browser.wait_for("#done").await?;
     ensure!(browser.address().await?.starts_with(&waiting.redirect_uri), "the policy of the page kept the browser");
     let token = exchange(server, &client, &waiting, &response).await?;
-    ensure!(server.http.get("/v1/whoami", Some(&token)).await?.status == 200, "the token does not work");
+    let who = server.http.get("/v1/whoami", Some(&token)).await?;
+    ensure!(who.status == 200 && who.body["credential"]["scopes"] == json!(["read"]), "{}", who.text);
+    let days = "select extract(day from expires_at - created_at + interval '1 s')::text from grants";
+    ensure!(server.sql(days).await?.as_deref() == Some("7"), "the end date was not taken");
     browser.go(&format!("{}/account/apps", server.http.url)).await?;
     ensure!(browser.text("body").await?.contains("Terminal Notes"), "the app is not listed");
     browser.click("form[action^='/account/apps/consent_'] button").await?;

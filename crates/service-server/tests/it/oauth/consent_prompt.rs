@@ -60,18 +60,20 @@ fn a_client_is_granted_no_scope_that_it_does_not_ask_for_now_rv_14() -> Result<(
         // Silently, and asked again: no more than it asks for.
         let silent = tab.get(&asking(&client, &[("scope", "read")])).await?;
         assert_eq!(redeem(server, &client, &silent).await?.field("scope"), "read");
+        // On the page, what it has is ticked, can be unticked, and is granted as the person leaves it.
         let begun = tab.get(&asking(&client, &[("scope", "packs:read"), ("prompt", "consent")])).await?;
         let page = tab.get(begun.next()?).await?;
         let (asked, held) = page.text.split_once("It already can").unwrap_or_default();
-        assert!(asked.contains("name=\"scope.packs:read\"") && !asked.contains("scope.read"), "{}", page.text);
-        assert!(held.contains("Create, edit and delete projects"), "{}", page.text);
-        let done = agree(&tab, begun, &[("space", "personal")]).await?;
-        assert_eq!(redeem(server, &client, &done).await?.field("scope"), "packs:read");
+        assert!(!asked.contains("scope."), "nothing is missing: {}", page.text);
+        assert!(held.contains("name=\"scope.read\"") && held.contains("name=\"scope.write\""), "{}", page.text);
+        let done = agree(&tab, begun, &[("space", "personal"), ("scope.read", "true")]).await?;
+        assert_eq!(redeem(server, &client, &done).await?.field("scope"), "read packs:read");
         // A scope that was not shown cannot be granted.
         let begun = tab.get(&asking(&client, &[("scope", "packs:read"), ("prompt", "consent")])).await?;
         let fields = [("space", "personal"), ("scope.packs:read", "true"), ("scope.audit:read", "true")];
         let done = agree(&tab, begun, &fields).await?;
         assert_eq!(redeem(server, &client, &done).await?.field("scope"), "packs:read");
+        assert_eq!(server.sql("select scopes from consents").await?.as_deref(), Some("packs:read"));
         Ok(())
     })
 }
@@ -94,10 +96,19 @@ fn a_person_leaves_scopes_out_and_nothing_ticked_is_denied_rv_14() -> Result<()>
         assert_eq!(server.http.get("/v1/whoami", Some(narrow.field("access_token"))).await?.status, 200);
         assert!(tab.get(&address).await?.next()?.starts_with("/consent/"), "access that was narrowed came back");
         let begun = tab.get(&again).await?;
+        let path = begun.next()?.to_owned();
+        tab.get(&path).await?;
+        tab.submit(&path, &[("decision", "deny"), ("space", "personal"), ("scope.nothing", "true")]).await?;
+        assert_eq!(server.sql("select scopes from consents").await?.as_deref(), Some("read"), "Cancel changes nothing");
+        // Nothing ticked, and allowed: what it had is taken back.
+        let begun = tab.get(&again).await?;
         let denied = agree(&tab, begun, &[("space", "personal"), ("scope.nothing", "true")]).await?;
         assert_eq!(denied.parameter("error").as_deref(), Some("access_denied"));
         assert_eq!(denied.parameter("code"), None);
-        assert_eq!(server.sql("select scopes from consents").await?.as_deref(), Some("read"));
+        assert_eq!(server.http.get("/v1/whoami", Some(narrow.field("access_token"))).await?.status, 401);
+        assert_eq!(server.sql("select count(*) from consents").await?.as_deref(), Some("0"));
+        let recorded = "select details ->> 'sessions' from audit_events where event = 'consent.withdrawn'";
+        assert_eq!(server.sql(recorded).await?.as_deref(), Some("1"));
         Ok(())
     })
 }

@@ -12,7 +12,11 @@ use crate::support::authorize::{CALLBACK, asking, code, exchange, go_through, re
 
 /// Lets an app in; its access token and its refresh token.
 async fn connect(server: &TestServer, tab: &Tab, client: &str) -> Result<(String, String)> {
-    let done = go_through(server, tab, &asking(client, &[]), "ann@acme.test").await?;
+    connect_by(server, tab, client, &asking(client, &[])).await
+}
+
+async fn connect_by(server: &TestServer, tab: &Tab, client: &str, address: &str) -> Result<(String, String)> {
+    let done = go_through(server, tab, address, "ann@acme.test").await?;
     let tokens = server.http.post("/oauth/token", &exchange(client, &code(&done)?)).await?;
     Ok((tokens.field("access_token").to_owned(), tokens.field("refresh_token").to_owned()))
 }
@@ -107,8 +111,10 @@ fn a_consent_that_is_not_used_for_ninety_days_ends_rv_15() -> Result<()> {
         let idle = register(server, "Idle app", &[CALLBACK]).await?;
         let busy = register(server, "Busy app", &[CALLBACK]).await?;
         let tab = Tab::open(server)?;
-        connect(server, &tab, &idle).await?;
-        let (_, mut refresh) = connect(server, &tab, &busy).await?;
+        // For MCP, a consent lasts longer than this if it is used.
+        let asking_mcp = |client: &str| asking(client, &[("resource", &server.app.mcp_audience)]);
+        connect_by(server, &tab, &idle, &asking_mcp(&idle)).await?;
+        let (_, mut refresh) = connect_by(server, &tab, &busy, &asking_mcp(&busy)).await?;
         // Longer than a consent is kept, with one of the two in use.
         let weeks = lifetimes::UNUSED_CONSENT / (7 * 86_400) + 1;
         for _ in 0..weeks - 1 {
@@ -127,14 +133,16 @@ fn a_consent_that_is_not_used_for_ninety_days_ends_rv_15() -> Result<()> {
         // It does not count any more, whether or not it was deleted yet.
         let fresh = Tab::open(server)?;
         server.advance(61);
-        let begun = fresh.get(&asking(&idle, &[])).await?;
+        let begun = fresh.get(&asking_mcp(&idle)).await?;
         let shown = fresh.sign_in(&server.mailbox, begun.next()?, "ann@acme.test").await?;
         assert!(shown.next()?.starts_with("/consent/"), "{:?}", shown.location);
-        assert!(!is_asked(&fresh, &busy).await?);
+        assert!(fresh.get(&asking_mcp(&busy)).await?.parameter("code").is_some(), "asked about an app in use");
         assert_eq!(consents::expire(&server.app).await?, 1);
         assert_eq!(consents::expire(&server.app).await?, 0);
         let recorded = "select client_id from audit_events where event = 'consent.expired'";
         assert_eq!(server.sql(recorded).await?.as_deref(), Some(idle.as_str()));
+        let because = "select details ->> 'because' from audit_events where event = 'consent.expired'";
+        assert_eq!(server.sql(because).await?.as_deref(), Some("unused"));
         Ok(())
     })
 }
