@@ -74,7 +74,7 @@ event_names! {
     SessionOpened = "session.opened", "App connected";
     ConsentGranted = "consent.granted", "App authorized";
     ConsentWithdrawn = "consent.withdrawn", "App access removed";
-    ConsentExpired = "consent.expired", "App access expired (not used for 90 days)";
+    ConsentExpired = "consent.expired", "App access expired (at its end date, or not used for 90 days)";
     CodeReplayed = "code.replayed", "Authorization code used twice; session revoked";
     ClientRegistered = "client.registered", "App registered itself";
     ClientCreated = "client.created", "Client created by an operator";

@@ -147,7 +147,7 @@ texts! {
         title_client: Sentence, title_app: Text, title_own: Text, heading_own: Sentence, heading_client: Sentence,
         heading_local: Text, heading_host: Sentence, signed_in_as: Sentence, switch: Text, calls_itself: Sentence,
         warning: Text, described_by: Sentence, warning_own: Sentence, reach_own: Sentence, all_spaces: Text,
-        asks: Text, asks_own: Text, always: Text, held: Text, expires: Text, expires_in: Plural, expires_kept: Sentence,
+        asks: Text, asks_own: Text, always: Text, held: Text, expires: Text, expires_in: Plural, expires_kept: Text,
         space: Text, space_own: Text, space_own_hint: Text,
         personal_hint: Text, returns_to: Sentence, returns_local: Sentence, allow: Text, allow_read: Text,
         sign_in: Text, sign_in_read: Text, cancel: Text, remove_later: Text,

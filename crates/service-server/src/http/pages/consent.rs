@@ -58,6 +58,8 @@ struct Consent<'a> {
     groups: Vec<ScopeGroup<'a>>,
     spaces: Vec<Choice>,
     ends: Vec<EndChoice>,
+    /// The first end date is one that the person chose before.
+    end_kept: bool,
     /// Reading alone can be allowed by a button of its own.
     read_only: bool,
 }
@@ -85,7 +87,7 @@ impl EndChoice {
     fn all(t: &Texts, expiry: &OfferedExpiry) -> Vec<Self> {
         let text = |choice| match choice {
             ExpiryChoice::InDays(days) => t.consent.expires_in.count(days).to_string(),
-            ExpiryChoice::At(at) => t.consent.expires_kept.with("date", t.moment(at)).to_string(),
+            ExpiryChoice::At(at) => t.moment(at),
         };
         let shown = |choice: &ExpiryChoice| Self {
             value: choice.value(),
@@ -190,6 +192,7 @@ fn ask(
         groups: groups.into_iter().filter(|group| !group.scopes.is_empty()).collect(),
         spaces: question.spaces.into_iter().map(choice).collect(),
         ends: question.expiry.as_ref().map(|expiry| EndChoice::all(t, expiry)).unwrap_or_default(),
+        end_kept: question.expiry.is_some_and(|expiry| matches!(expiry.preselected, ExpiryChoice::At(_))),
         read_only: question.offered.can_be_read_only(),
     };
     page(t, StatusCode::OK, &template, leads_to(flow))
