@@ -57,9 +57,7 @@ struct Consent<'a> {
     email: &'a str,
     groups: Vec<ScopeGroup<'a>>,
     spaces: Vec<Choice>,
-    ends: Vec<EndChoice>,
-    /// The first end date is one that the person chose before.
-    end_kept: bool,
+    ends: Option<EndDates>,
     /// Reading alone can be allowed by a button of its own.
     read_only: bool,
 }
@@ -76,25 +74,32 @@ struct ScopeShown<'a> {
     sentence: &'a str,
 }
 
-/// An end date that the person can choose.
+/// The end dates that the person can choose from.
+struct EndDates {
+    choices: Vec<EndChoice>,
+    /// The first one is what the person chose before.
+    kept: bool,
+}
+
 struct EndChoice {
     value: String,
     text: String,
     selected: bool,
 }
 
-impl EndChoice {
-    fn all(t: &Texts, expiry: &OfferedExpiry) -> Vec<Self> {
+impl EndDates {
+    fn of(t: &Texts, expiry: &OfferedExpiry) -> Self {
         let text = |choice| match choice {
             ExpiryChoice::InDays(days) => t.consent.expires_in.count(days).to_string(),
             ExpiryChoice::At(at) => t.moment(at),
         };
-        let shown = |choice: &ExpiryChoice| Self {
+        let shown = |choice: &ExpiryChoice| EndChoice {
             value: choice.value(),
             text: text(*choice),
             selected: *choice == expiry.preselected,
         };
-        expiry.choices.iter().map(shown).collect()
+        let kept = matches!(expiry.preselected, ExpiryChoice::At(_));
+        Self { choices: expiry.choices.iter().map(shown).collect(), kept }
     }
 }
 
@@ -191,8 +196,7 @@ fn ask(
         email: browser.person.as_ref().map_or("", |person| &person.email),
         groups: groups.into_iter().filter(|group| !group.scopes.is_empty()).collect(),
         spaces: question.spaces.into_iter().map(choice).collect(),
-        ends: question.expiry.as_ref().map(|expiry| EndChoice::all(t, expiry)).unwrap_or_default(),
-        end_kept: question.expiry.is_some_and(|expiry| matches!(expiry.preselected, ExpiryChoice::At(_))),
+        ends: question.expiry.as_ref().map(|expiry| EndDates::of(t, expiry)),
         read_only: question.offered.can_be_read_only(),
     };
     page(t, StatusCode::OK, &template, leads_to(flow))
