@@ -20,6 +20,8 @@ use crate::{Error, Refusal};
 
 /// The timeout of a request, from connecting to the end of the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// The timeout of a response that is read while it arrives.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The delays before each retry of a repeatable request.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
@@ -52,6 +54,23 @@ pub struct Exchange<'a> {
 pub struct Raw {
     pub status: u16,
     pub body: Vec<u8>,
+}
+
+/// A response to a request without a token, with its headers.
+#[derive(Debug)]
+pub struct PublicResponse {
+    pub status: u16,
+    headers: header::HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl PublicResponse {
+    /// The value of a header, if it is text. Several headers of one name are joined with commas.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<String> {
+        let values: Vec<_> = self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
 }
 
 impl fmt::Debug for Client {
@@ -168,6 +187,54 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Sends a request without a token, to find out how the service answers. The response is returned whatever its status.
+    /// Names and values of headers that HTTP does not allow are left out.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] without a response; [`Error::Unexpected`] for a response that is too large.
+    pub async fn public(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Result<PublicResponse, Error> {
+        let verb = reqwest::Method::from_bytes(method.as_bytes()).map_err(|_| Error::Unexpected(405))?;
+        let mut request = self.http.request(verb, format!("{}{path}", self.base_url)).headers(header_map(headers));
+        if let Some(body) = body {
+            request = request.body(body.to_owned());
+        }
+        let (path, response) = (path.to_owned(), PhantomData::<fn() -> ()>);
+        let call = Call { client: self, method, path, request, repeatable: false, has_body: true, response };
+        let response = call.exchange().await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(PublicResponse { status, headers, body: read(response).await? })
+    }
+
+    /// Sends a JSON body with a token, and returns the response whatever its status, before its body was read.
+    pub(crate) async fn post_streamed(
+        &self,
+        path: &str,
+        token: &AccessToken,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<HttpResponse, Error> {
+        let request = self.http.post(format!("{}{path}", self.base_url)).headers(header_map(headers));
+        let request = request.header(header::CONTENT_TYPE, "application/json").timeout(STREAM_TIMEOUT).body(body);
+        let (path, response) = (path.to_owned(), PhantomData::<fn() -> ()>);
+        let call = Call { client: self, method: "POST", path, request, repeatable: false, has_body: true, response };
+        call.bearer(token).exchange().await
+    }
+}
+
+fn header_map(headers: &[(&str, &str)]) -> header::HeaderMap {
+    let valid = headers.iter().filter_map(|(name, value)| {
+        Some((header::HeaderName::from_bytes(name.as_bytes()).ok()?, header::HeaderValue::from_str(value).ok()?))
+    });
+    valid.collect()
+}
+
 /// One request to an operation that responds with a `Response`.
 pub(crate) struct Call<'a, Response> {
     client: &'a Client,
@@ -183,11 +250,6 @@ pub(crate) struct Call<'a, Response> {
 impl<Response> Call<'_, Response> {
     pub(crate) fn bearer(mut self, token: &AccessToken) -> Self {
         self.request = self.request.bearer_auth(token.expose());
-        self
-    }
-
-    pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
-        self.request = self.request.header(name, value);
         self
     }
 
@@ -271,9 +333,9 @@ fn is_id(text: &str) -> bool {
 }
 
 /// The maximum size of a response. Those of the service are much smaller.
-const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
-async fn read(mut response: HttpResponse) -> Result<Vec<u8>, Error> {
+pub(crate) async fn read(mut response: HttpResponse) -> Result<Vec<u8>, Error> {
     let status = response.status().as_u16();
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -287,15 +349,20 @@ async fn read(mut response: HttpResponse) -> Result<Vec<u8>, Error> {
 
 /// Reads an error response.
 async fn refusal(response: HttpResponse) -> Error {
-    let status = response.status().as_u16();
-    let text = |name| response.headers().get(name)?.to_str().ok();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let Ok(bytes) = read(response).await else { return Error::Unexpected(status) };
+    parse_refusal(status, &headers, &bytes)
+}
+
+/// Parses an error response whose body was read.
+pub(crate) fn parse_refusal(status: u16, headers: &header::HeaderMap, bytes: &[u8]) -> Error {
+    let text = |name| headers.get(name)?.to_str().ok();
     let retry_after = text(header::RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
     let scope = text(header::WWW_AUTHENTICATE).and_then(|challenge| {
         let (_, rest) = challenge.split_once("scope=\"")?;
         Some(rest.split('"').next()?.to_owned())
     });
-    let Ok(bytes) = read(response).await else { return Error::Unexpected(status) };
-    match serde_json::from_slice::<ErrorBody>(&bytes) {
+    match serde_json::from_slice::<ErrorBody>(bytes) {
         Ok(body) => Error::Refused(Box::new(Refusal { status, body, retry_after, scope })),
         Err(_) => Error::Unexpected(status),
     }

@@ -40,9 +40,13 @@ pub mod private_file;
 mod session;
 
 pub use self::{
-    calls::{contents::ContentAddress, oauth::EnteredCode},
-    client::{Client, Exchange, Raw},
+    calls::{
+        contents::ContentAddress,
+        mcp::{MCP_PATH, McpResponse},
+        oauth::EnteredCode,
+    },
+    client::{Client, Exchange, PublicResponse, Raw},
     error::{Error, Refusal, Trouble},
     lock::{Lock, LockError},
-    session::{Access, Session, SessionError, StoreError, TokenStore, lock_all},
+    session::{Access, RefreshKind, Session, SessionError, StoreError, TokenStore, lock_all},
 };

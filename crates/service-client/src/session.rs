@@ -10,6 +10,7 @@
 
 use std::{
     io,
+    marker::PhantomData,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -17,12 +18,13 @@ use std::{
 use service_api::{
     Timestamp,
     errors::{ErrorCode, Reason},
+    mcp_tokens::RefreshMcpTokens,
     oauth::TokenResponse,
-    token::{AccessToken, RefreshToken},
+    token::{AccessToken, McpRefresh, PresentedToken, Refresh, Token, TokenKind},
 };
 use tokio::sync::Mutex;
 
-use crate::{Client, Error, Lock, LockError};
+use crate::{Client, Error, Lock, LockError, Refusal};
 
 /// An access token is refreshed this long before it expires, so that it does not expire on the way.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
@@ -31,19 +33,19 @@ const MAX_LIFETIME_SECONDS: i64 = 86_400;
 /// How long to wait for another process that refreshes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the tokens of a session are kept.
+/// Where the tokens of a session are kept. `K` is the kind of its refresh token.
 ///
 /// # Errors
 /// Every method returns [`StoreError`] if the store cannot be used.
-pub trait TokenStore: Send + Sync {
+pub trait TokenStore<K: TokenKind = Refresh>: Send + Sync {
     /// The files to lock while the tokens are refreshed, in this order. Stores of the same credential name the same files.
     fn locks(&self) -> Result<Vec<PathBuf>, StoreError>;
     /// The access token, or `None` if the user is not signed in. It is read for every call, so it must be fast.
     fn access(&self) -> Result<Option<Access>, StoreError>;
     /// The refresh token, or `None` if the user is not signed in.
-    fn refresh_token(&self) -> Result<Option<RefreshToken>, StoreError>;
+    fn refresh_token(&self) -> Result<Option<Token<K>>, StoreError>;
     /// Saves new tokens, the refresh token first: without it the session is lost.
-    fn save(&self, access: &Access, refresh_token: &RefreshToken) -> Result<(), StoreError>;
+    fn save(&self, access: &Access, refresh_token: &Token<K>) -> Result<(), StoreError>;
     /// Deletes the tokens.
     fn forget(&self) -> Result<(), StoreError>;
 }
@@ -58,9 +60,56 @@ pub struct Access {
 impl Access {
     /// The access token of a response that was received at `now`.
     #[must_use]
-    pub fn of(tokens: &TokenResponse, now: Timestamp) -> Self {
+    pub fn of<K: TokenKind>(tokens: &TokenResponse<K>, now: Timestamp) -> Self {
         let lifetime = Duration::from_secs(tokens.expires_in.clamp(0, MAX_LIFETIME_SECONDS).unsigned_abs());
         Self { token: tokens.access_token.clone(), expires_at: now + lifetime }
+    }
+}
+
+/// A kind of refresh token, and the endpoint that exchanges it.
+pub trait RefreshKind: TokenKind + Sized {
+    /// Exchanges a refresh token for new tokens. `access` is the access token that was issued with it, which may have expired.
+    fn refresh(
+        client: &Client,
+        client_id: &str,
+        access: &AccessToken,
+        token: &Token<Self>,
+    ) -> impl Future<Output = Result<TokenResponse<Self>, Error>>;
+
+    /// Whether an error of [`refresh`](Self::refresh) means that the session has ended.
+    fn is_ended(error: &Error) -> bool;
+}
+
+impl RefreshKind for Refresh {
+    async fn refresh(
+        client: &Client,
+        client_id: &str,
+        _: &AccessToken,
+        token: &Token<Self>,
+    ) -> Result<TokenResponse<Self>, Error> {
+        client.refresh(client_id, token).await
+    }
+
+    fn is_ended(error: &Error) -> bool {
+        error.is_code(ErrorCode::InvalidGrant)
+    }
+}
+
+impl RefreshKind for McpRefresh {
+    async fn refresh(
+        client: &Client,
+        _: &str,
+        access: &AccessToken,
+        token: &Token<Self>,
+    ) -> Result<TokenResponse<Self>, Error> {
+        let refresh = RefreshMcpTokens { refresh_token: PresentedToken::new(token.expose().to_owned()) };
+        Ok(client.refresh_mcp_tokens(access, &refresh).await?.tokens)
+    }
+
+    /// The endpoint also checks the access token, which names the session. If it is rejected although an expired one is
+    /// accepted, the session was revoked.
+    fn is_ended(error: &Error) -> bool {
+        error.is_code(ErrorCode::InvalidGrant) || error.is_code(ErrorCode::InvalidToken)
     }
 }
 
@@ -120,19 +169,20 @@ impl StoreError {
     }
 }
 
-/// A session of a user, whose tokens are kept in `S` and refreshed when they expire.
-pub struct Session<S> {
+/// A session of a user, whose tokens are kept in `S` and refreshed when they expire. `K` is the kind of its refresh token.
+pub struct Session<S, K = Refresh> {
     client: Client,
     client_id: &'static str,
     store: S,
     now: fn() -> Timestamp,
     renewing: Mutex<()>,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl<S: TokenStore> Session<S> {
+impl<K: RefreshKind, S: TokenStore<K>> Session<S, K> {
     /// A session of the OAuth client `client_id`. `now` is the clock.
     pub fn new(client: Client, client_id: &'static str, store: S, now: fn() -> Timestamp) -> Self {
-        Self { client, client_id, store, now, renewing: Mutex::default() }
+        Self { client, client_id, store, now, renewing: Mutex::default(), kind: PhantomData }
     }
 
     /// Makes a call with a valid access token. If the service rejects the token, it is refreshed and the call is made again,
@@ -159,10 +209,10 @@ impl<S: TokenStore> Session<S> {
             return Ok(kept.token);
         }
         let refresh_token = self.store.refresh_token()?.ok_or(SessionError::NotSignedIn)?;
-        let tokens = match self.client.refresh(self.client_id, &refresh_token).await {
-            Err(Error::Refused(refusal)) if refusal.body.error == ErrorCode::InvalidGrant => {
+        let tokens = match K::refresh(&self.client, self.client_id, &kept.token, &refresh_token).await {
+            Err(error) if K::is_ended(&error) => {
                 self.store.forget()?;
-                return Err(SessionError::Ended(refusal.reason()));
+                return Err(SessionError::Ended(error.refusal().and_then(Refusal::reason)));
             }
             result => result?,
         };

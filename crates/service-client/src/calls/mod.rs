@@ -1,7 +1,7 @@
 //! The functions of [`Client`](crate::Client) for the operations of the API.
 
 pub(crate) mod contents;
-mod mcp;
+pub(crate) mod mcp;
 pub(crate) mod oauth;
 mod sessions;
 mod sign_in;

@@ -6,7 +6,7 @@ use service_api::{
     endpoints::{self, Operation},
     ids::OtpId,
     oauth::{AboutToken, CODE_GRANT, Introspection, OTP_GRANT, REFRESH_GRANT, TokenRequest, TokenResponse},
-    token::{AccessToken, CodeVerifier, DeviceSecret, OtpCode, PresentedToken, RefreshToken},
+    token::{AccessToken, CodeVerifier, DeviceSecret, OtpCode, PresentedToken, RefreshToken, Token, TokenKind},
 };
 
 use crate::{Client, Error};
@@ -76,7 +76,7 @@ impl Client {
     }
 
     /// Signs out: revokes the session that the refresh token belongs to.
-    pub async fn revoke(&self, client_id: &str, refresh_token: &RefreshToken) -> Result<(), Error> {
+    pub async fn revoke<K: TokenKind>(&self, client_id: &str, refresh_token: &Token<K>) -> Result<(), Error> {
         self.revoke_token(client_id, refresh_token.expose()).await
     }
 
