@@ -1,23 +1,30 @@
-//! The sign-ins that are stored on this machine: one for each profile and each origin of a service.
+//! The sign-ins and the MCP tokens that are stored on this machine: one of each for every profile and every origin of a
+//! service.
 //!
-//! `credentials.json` has the record of each sign-in, with its access token. The record says where the refresh token is: in
-//! the system keyring, or in a file of its own. The command reads it only to refresh the session and to sign out, and never
-//! looks in the other store.
+//! `credentials.json` has the record of each, with its access token. The record says where the refresh token is: in the system
+//! keyring, or in a file of its own. The command reads it only to refresh and to revoke the tokens, and never looks in the
+//! other store.
 
 mod device_secrets;
 mod keyring;
+mod mcp_tokens;
 mod record;
+mod refresh_token_place;
 
 use std::path::{Path, PathBuf};
 
 use service_api::token::RefreshToken;
 use service_client::{Access, StoreError, TokenStore, private_file};
 
-use self::record::{CredentialsFile, Profile};
 pub(crate) use self::{
     device_secrets::DeviceSecrets,
     keyring::KeyringEntry,
-    record::{SavedWorkspace, SignInRecord, SignedInUser},
+    mcp_tokens::SavedMcpTokens,
+    record::{McpRecord, SavedWorkspace, SignInRecord, SignedInUser},
+};
+use self::{
+    record::{CredentialsFile, Profile},
+    refresh_token_place::RefreshTokenPlace,
 };
 use crate::{commands::login::pkce, environment::Environment, failure::Failure, origin::Origin};
 
@@ -29,6 +36,16 @@ pub(crate) enum StoreKind {
     Keyring,
     /// File that only you can read
     File,
+}
+
+impl StoreKind {
+    /// Its name for the user. `file` is the file with the records.
+    pub(crate) fn display_name(self, file: &Path) -> String {
+        match self {
+            Self::Keyring => "system keyring".to_owned(),
+            Self::File => display_path(file),
+        }
+    }
 }
 
 /// The file with the records of all sign-ins.
@@ -49,6 +66,21 @@ impl Credentials {
     /// The sign-in of a profile at an origin. Because it is found by origin, its tokens are never sent to another one.
     pub(crate) fn sign_in(&self, profile: &str, origin: &Origin) -> SavedSignIn {
         SavedSignIn { credentials: self.clone(), profile: profile.to_owned(), origin: origin.clone() }
+    }
+
+    /// The MCP tokens of a profile at an origin. Like a sign-in, they are never sent to another origin.
+    pub(crate) fn mcp_tokens(&self, profile: &str, origin: &Origin) -> SavedMcpTokens {
+        SavedMcpTokens { credentials: self.clone(), profile: profile.to_owned(), origin: origin.clone() }
+    }
+
+    /// The MCP tokens of every profile.
+    pub(crate) fn list_mcp_tokens(&self) -> Result<Vec<SavedMcpTokens>, StoreError> {
+        let file = self.read()?;
+        let tokens = file.profiles.iter().flat_map(|(name, profile)| {
+            let origins = profile.mcp_tokens.keys().filter_map(|origin| Origin::parse(origin).ok());
+            origins.map(|origin| self.mcp_tokens(name, &origin)).collect::<Vec<_>>()
+        });
+        Ok(tokens.collect())
     }
 
     /// Every sign-in of every profile.
@@ -76,8 +108,24 @@ impl Credentials {
         CredentialsFile::parse(&contents.text).map_err(|why| StoreError::new(&self.path(), &why))
     }
 
-    fn write(&self, file: &CredentialsFile) -> Result<(), StoreError> {
+    /// Changes the record of a profile. The caller holds the lock.
+    fn change(&self, profile: &str, change: impl FnOnce(&mut Profile)) -> Result<(), StoreError> {
+        let mut file = self.read()?;
+        change(file.profiles.entry(profile.to_owned()).or_default());
         private_file::write(&self.path(), &file.to_text())
+    }
+
+    /// The place of a refresh token. `entry` is the name that the record has for it.
+    fn place(&self, origin: &Origin, store: StoreKind, entry: Option<&str>) -> Result<RefreshTokenPlace, StoreError> {
+        RefreshTokenPlace::new(&self.directory, origin, store, entry)
+            .ok_or_else(|| StoreError::new(&self.path(), "doesn't name the refresh token. Sign in again."))
+    }
+
+    /// The files to lock before tokens change: that of the keyring entry, if they have one, and that of the file.
+    fn locks(&self, place: Option<RefreshTokenPlace>) -> Result<Vec<PathBuf>, StoreError> {
+        let own = self.directory.join("credentials.lock");
+        let of_entry = place.map(|place| place.lock()).transpose()?.flatten();
+        Ok(of_entry.into_iter().chain([own]).collect())
     }
 }
 
@@ -100,12 +148,7 @@ impl SavedSignIn {
         let refresh_token = sign_in.refresh_token.take();
         let refresh_token =
             refresh_token.ok_or_else(|| StoreError::other("The service sent no refresh token.".to_owned()))?;
-        match sign_in.store {
-            StoreKind::Keyring => self.keyring_entry(&sign_in)?.write(refresh_token.expose())?,
-            StoreKind::File => {
-                private_file::write(&self.token_file(self.entry_name(&sign_in)?), refresh_token.expose())?;
-            }
-        }
+        self.place(&sign_in)?.write(&refresh_token)?;
         self.change(|profile| {
             profile.api_url = Some(self.origin.as_str().to_owned());
             profile.sign_ins.insert(self.origin.as_str().to_owned(), sign_in);
@@ -128,42 +171,25 @@ impl SavedSignIn {
     /// Deletes the refresh token of a sign-in from the keyring or the directory of refresh tokens.
     pub(crate) fn delete_refresh_token(&self, sign_in: &SignInRecord) -> Result<(), StoreError> {
         match (sign_in.store, sign_in.entry.as_deref()) {
-            (StoreKind::Keyring, _) => self.keyring_entry(sign_in)?.delete(),
-            (StoreKind::File, Some(name)) => private_file::remove(&self.token_file(name)),
+            // An older version of the command stored the token in the record.
             (StoreKind::File, None) => Ok(()),
+            _ => self.place(sign_in)?.delete(),
         }
     }
 
-    fn keyring_entry(&self, sign_in: &SignInRecord) -> Result<KeyringEntry, StoreError> {
-        Ok(KeyringEntry::new(&self.origin, self.entry_name(sign_in)?))
-    }
-
-    fn entry_name<'s>(&self, sign_in: &'s SignInRecord) -> Result<&'s str, StoreError> {
-        let name = sign_in.entry.as_deref().filter(|name| is_safe_file_name(name));
-        name.ok_or_else(|| StoreError::new(&self.path(), "doesn't name the refresh token. Sign in again."))
-    }
-
-    /// The path of the file with a refresh token.
-    fn token_file(&self, name: &str) -> PathBuf {
-        self.credentials.directory.join("refresh-tokens").join(name)
+    fn place(&self, sign_in: &SignInRecord) -> Result<RefreshTokenPlace, StoreError> {
+        self.credentials.place(&self.origin, sign_in.store, sign_in.entry.as_deref())
     }
 
     fn change(&self, change: impl FnOnce(&mut Profile)) -> Result<(), StoreError> {
-        let mut file = self.credentials.read()?;
-        change(file.profiles.entry(self.profile.clone()).or_default());
-        self.credentials.write(&file)
+        self.credentials.change(&self.profile, change)
     }
 }
 
 impl TokenStore for SavedSignIn {
     fn locks(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let own = self.credentials.directory.join("credentials.lock");
-        let Some(sign_in) = self.record()?.filter(|sign_in| sign_in.store == StoreKind::Keyring) else {
-            return Ok(vec![own]);
-        };
-        // A keyring entry belongs to the user, whatever `SERVICE_CONFIG_DIR` is, so its lock file does too.
-        let directory = Environment::state_dir().map_err(|failure| StoreError::other(failure.message))?;
-        Ok(vec![directory.join(self.keyring_entry(&sign_in)?.lock_name()), own])
+        let in_keyring = self.record()?.filter(|sign_in| sign_in.store == StoreKind::Keyring);
+        self.credentials.locks(in_keyring.map(|sign_in| self.place(&sign_in)).transpose()?)
     }
 
     fn access(&self) -> Result<Option<Access>, StoreError> {
@@ -172,14 +198,8 @@ impl TokenStore for SavedSignIn {
 
     fn refresh_token(&self) -> Result<Option<RefreshToken>, StoreError> {
         match self.record()? {
-            Some(sign_in) if sign_in.store == StoreKind::Keyring => {
-                Ok(self.keyring_entry(&sign_in)?.read()?.and_then(|text| RefreshToken::parse(&text)))
-            }
-            Some(SignInRecord { refresh_token: Some(token), .. }) => Ok(Some(token)),
-            Some(sign_in) => {
-                let contents = private_file::read(&self.token_file(self.entry_name(&sign_in)?))?;
-                Ok(contents.and_then(|contents| RefreshToken::parse(contents.text.trim())))
-            }
+            Some(SignInRecord { store: StoreKind::File, refresh_token: Some(token), .. }) => Ok(Some(token)),
+            Some(sign_in) => self.place(&sign_in)?.read(),
             None => Ok(None),
         }
     }
@@ -190,10 +210,7 @@ impl TokenStore for SavedSignIn {
             Some(name) => name,
             None => random_name()?,
         };
-        match sign_in.store {
-            StoreKind::Keyring => self.keyring_entry(&sign_in)?.write(refresh_token.expose())?,
-            StoreKind::File => private_file::write(&self.token_file(&name), refresh_token.expose())?,
-        }
+        self.credentials.place(&self.origin, sign_in.store, Some(&name))?.write(refresh_token)?;
         self.change(|profile| {
             if let Some(sign_in) = profile.sign_ins.get_mut(self.origin.as_str()) {
                 sign_in.replace_tokens(access, name);
@@ -209,11 +226,6 @@ impl TokenStore for SavedSignIn {
         // Last, so that the record is gone even if the keyring does not respond.
         self.delete_refresh_token(&sign_in)
     }
-}
-
-/// Whether a file name stays in its own directory.
-fn is_safe_file_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 fn random_name() -> Result<String, StoreError> {

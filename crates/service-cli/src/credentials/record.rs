@@ -17,14 +17,14 @@ use super::StoreKind;
 /// The version of the format that this command reads and writes.
 const FORMAT_VERSION: u32 = 1;
 
-/// The whole file: sign-ins by profile.
+/// The whole file: sign-ins and MCP tokens by profile.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CredentialsFile {
     version: u32,
     pub(super) profiles: BTreeMap<String, Profile>,
 }
 
-/// The sign-ins of a profile.
+/// The sign-ins and the MCP tokens of a profile.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Profile {
@@ -32,6 +32,26 @@ pub(super) struct Profile {
     pub(super) api_url: Option<String>,
     /// Sign-ins by origin.
     pub(super) sign_ins: BTreeMap<String, SignInRecord>,
+    /// MCP tokens by origin.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) mcp_tokens: BTreeMap<String, McpRecord>,
+}
+
+/// MCP tokens of a user at a service.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct McpRecord {
+    pub(crate) user: SignedInUser,
+    pub(crate) store: StoreKind,
+    /// The name of the refresh token in the keyring or in the directory of refresh tokens.
+    pub(crate) entry: String,
+    /// The default workspace of the tokens. None means the personal space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<SavedWorkspace>,
+    pub(crate) scopes: Scopes,
+    pub(crate) access_token: AccessToken,
+    #[serde(with = "instant::Written")]
+    pub(crate) access_expires_at: Timestamp,
 }
 
 /// A sign-in of a user at a service.
@@ -92,6 +112,17 @@ impl CredentialsFile {
 
     pub(super) fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+impl McpRecord {
+    pub(super) fn into_access(self) -> Access {
+        Access { token: self.access_token, expires_at: self.access_expires_at }
+    }
+
+    pub(super) fn replace_access(&mut self, access: &Access) {
+        self.access_token = access.token.clone();
+        self.access_expires_at = access.expires_at;
     }
 }
 

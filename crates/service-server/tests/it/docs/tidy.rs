@@ -33,7 +33,7 @@ const MAY_EXPOSE: [&str; 27] = [
     "service-client/src/session.rs",
     "service-client/src/calls/oauth.rs",
     "service-client/src/calls/sign_in.rs",
-    "service-cli/src/credentials/mod.rs",
+    "service-cli/src/credentials/refresh_token_place.rs",
     "service-cli/src/commands/token/create.rs",
 ];
 
