@@ -6,7 +6,7 @@ use service_client::{Client, SessionError, StoreError};
 
 use crate::{
     arguments::GlobalOptions,
-    credentials::{Credentials, SavedSignIn, display_path},
+    credentials::{Credentials, SavedMcpTokens, SavedSignIn, display_path},
     environment::Environment,
     failure::{Failure, FailureCode},
     origin::Origin,
@@ -72,12 +72,21 @@ impl Context {
 
     /// The sign-in of this profile at `origin`. Warns if other users could read the file until now.
     pub(crate) fn saved_sign_in(&self, origin: &Origin) -> Result<SavedSignIn, Failure> {
+        Ok(self.private_credentials()?.sign_in(&self.profile, origin))
+    }
+
+    /// The MCP tokens of this profile at `origin`. Warns if other users could read the file until now.
+    pub(crate) fn saved_mcp_tokens(&self, origin: &Origin) -> Result<SavedMcpTokens, Failure> {
+        Ok(self.private_credentials()?.mcp_tokens(&self.profile, origin))
+    }
+
+    fn private_credentials(&self) -> Result<Credentials, Failure> {
         let credentials = self.credentials()?;
         if let Some(mode) = credentials.repair_mode().map_err(store_failed)? {
             let path = display_path(&credentials.path());
             self.output.warn(&format!("{path} was readable by other users (mode {mode:o}). Changed its mode to 600."));
         }
-        Ok(credentials.sign_in(&self.profile, origin))
+        Ok(credentials)
     }
 
     pub(crate) fn client(&self, origin: &Origin) -> Result<Client, Failure> {

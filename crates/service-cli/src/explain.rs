@@ -18,6 +18,9 @@ use crate::{
     workspace_selection::{SelectionSource, WorkspaceSelection},
 };
 
+/// What the user can do without MCP tokens that work.
+const MCP_LOGIN_HINT: &str = "service mcp login";
+
 /// What a call was made with.
 pub(crate) struct CallContext<'a> {
     pub(crate) origin: &'a Origin,
@@ -39,8 +42,63 @@ pub(crate) fn reauthentication_required() -> Failure {
         .hint("service login --force")
 }
 
+/// There are no MCP tokens for this service on this computer.
+pub(crate) fn no_mcp_tokens(origin: &Origin) -> Failure {
+    Failure::new(FailureCode::NotSignedIn, "No MCP tokens on this computer.")
+        .hint(MCP_LOGIN_HINT)
+        .with("apiUrl", origin.as_str())
+}
+
+/// The MCP tokens were revoked or have expired.
+pub(crate) fn mcp_tokens_ended(reason: Option<Reason>) -> Failure {
+    let next = match reason {
+        Some(Reason::UserDisabled) => "Contact the operator of the service",
+        _ => MCP_LOGIN_HINT,
+    };
+    Failure::new(FailureCode::SessionEnded, format!("Your MCP tokens no longer work{}.", reason_suffix(reason)))
+        .hint(next)
+        .with("reason", reason.map(Reason::as_str))
+}
+
+/// Explains why a message of an MCP client failed. `granted` are the scopes of the MCP tokens.
+pub(crate) fn explain_mcp(origin: &Origin, error: &Error, granted: Scopes) -> Failure {
+    let Some(refusal) = error.refusal() else { return explain_unreachable(origin, error) };
+    let failure = match refusal.body.error {
+        ErrorCode::InvalidToken | ErrorCode::MissingToken => mcp_tokens_ended(refusal.reason()),
+        ErrorCode::InsufficientScope => missing_mcp_scope(refusal, granted),
+        _ => explain_refusal(refusal),
+    };
+    with_request(failure, refusal)
+}
+
+/// Names the scope that is missing, and the command that creates tokens with it and with the present ones.
+fn missing_mcp_scope(refusal: &Refusal, granted: Scopes) -> Failure {
+    let required = Scopes::parse(refusal.scope.as_deref().unwrap_or_default());
+    let missing = required.without(granted);
+    let text = format!("This needs the {missing} scope. Your MCP tokens have: {granted}.");
+    Failure::new(FailureCode::MissingScope, text)
+        .hint(format!("service mcp login --scope \"{}\"", granted.union(required)))
+        .with("requiredScope", missing.to_string())
+        .with("grantedScopes", granted.words().collect::<Vec<_>>())
+}
+
 pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
-    let why = match reason {
+    let next = match reason {
+        Some(Reason::UserDisabled) => "Contact the operator of the service",
+        _ => "service login",
+    };
+    let failure = Failure::new(FailureCode::SessionEnded, format!("Your session has ended{}.", reason_suffix(reason)))
+        .hint(next)
+        .with("reason", reason.map(Reason::as_str));
+    match reason {
+        Some(Reason::Superseded | Reason::Replayed) => failure.hint("Then review your sessions: service session list"),
+        _ => failure,
+    }
+}
+
+/// Why a session has ended, in parentheses.
+const fn reason_suffix(reason: Option<Reason>) -> &'static str {
+    match reason {
         Some(Reason::Idle) => " (unused for too long)",
         Some(Reason::Expired) => " (expired)",
         Some(Reason::RevokedByUser) => " (signed out elsewhere)",
@@ -49,17 +107,6 @@ pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
         Some(Reason::UserDisabled) => " (your account is disabled)",
         Some(Reason::Superseded | Reason::Replayed) => " (its refresh token was used twice)",
         _ => "",
-    };
-    let next = match reason {
-        Some(Reason::UserDisabled) => "Contact the operator of the service",
-        _ => "service login",
-    };
-    let failure = Failure::new(FailureCode::SessionEnded, format!("Your session has ended{why}."))
-        .hint(next)
-        .with("reason", reason.map(Reason::as_str));
-    match reason {
-        Some(Reason::Superseded | Reason::Replayed) => failure.hint("Then review your sessions: service session list"),
-        _ => failure,
     }
 }
 
@@ -143,7 +190,9 @@ fn explain_refusal(refusal: &Refusal) -> Failure {
             Failure::new(FailureCode::InvalidInput, description).with("fields", fields)
         }
         429 => rate_limited(refusal, "Too many requests."),
-        500.. => server_unavailable(refusal.status, Some(&refusal.body.request_id)),
+        500.. => {
+            server_unavailable(refusal.status, Some(&refusal.body.request_id)).with("retryAfter", refusal.retry_after)
+        }
         _ => Failure::new(FailureCode::RequestFailed, description),
     }
 }

@@ -115,6 +115,16 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     check_written(written.and_then(|()| stdout.flush()))
 }
 
+/// Prints a JSON-RPC message as one line on standard output. Line breaks in valid JSON are only between its tokens, so they are
+/// replaced by spaces and nothing else changes.
+pub(crate) fn print_message_line(json: &[u8]) -> io::Result<()> {
+    let mut line: Vec<u8> = json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&line)?;
+    stdout.flush()
+}
+
 /// Prints what the user has to read to continue, also with `--json` and `--quiet`.
 pub(crate) fn print_instruction(text: &str) {
     print_to_stderr(&replace_control(text));

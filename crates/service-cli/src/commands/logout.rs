@@ -1,9 +1,11 @@
-//! `service logout`: deletes the session on this machine, and revokes it on the server if the server can be reached.
+//! `service logout`: deletes the session and the MCP tokens on this machine, and revokes them on the server if the server can
+//! be reached.
 
 use serde_json::{Value, json};
 use service_api::{oauth::SERVICE_CLI, token::CliToken};
 use service_client::{TokenStore as _, lock_all};
 
+use super::mcp;
 use crate::{
     arguments::LogoutArgs,
     context::{Context, session_failed, store_failed},
@@ -13,10 +15,12 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, arguments: &LogoutArgs) -> Result<(), Failure> {
-    let sign_ins = if arguments.all {
-        context.credentials()?.list_sign_ins().map_err(store_failed)?
+    let (sign_ins, mcp_tokens) = if arguments.all {
+        let credentials = context.credentials()?;
+        (credentials.list_sign_ins().map_err(store_failed)?, credentials.list_mcp_tokens().map_err(store_failed)?)
     } else {
-        vec![context.saved_sign_in(&context.origin()?)?]
+        let origin = context.origin()?;
+        (vec![context.saved_sign_in(&origin)?], vec![context.saved_mcp_tokens(&origin)?])
     };
     let (mut objects, mut failed) = (Vec::new(), None);
     for saved in sign_ins {
@@ -26,18 +30,29 @@ pub(super) async fn run(context: &Context, arguments: &LogoutArgs) -> Result<(),
             Err(failure) => failed = Some(failure),
         }
     }
+    // A user who signs out leaves no token on this machine that acts for them.
+    let mut removed = Vec::new();
+    for saved in mcp_tokens {
+        match mcp::logout::remove(context, &saved).await {
+            Ok(object) => removed.extend(object),
+            Err(failure) => failed = Some(failure),
+        }
+    }
     if let Some(failure) = failed {
         return Err(failure);
     }
-    if objects.is_empty() {
+    if objects.is_empty() && removed.is_empty() {
         context.output.info("Not signed in. Nothing to do.");
     }
     warn_about_token(context);
-    let object = match objects.len() {
+    let mut object = match objects.len() {
         _ if arguments.all => json!({ "signedOut": !objects.is_empty(), "signIns": objects }),
         0 => json!({ "signedOut": false }),
         _ => objects.swap_remove(0),
     };
+    if let (Value::Object(members), false) = (&mut object, removed.is_empty()) {
+        members.insert("mcpTokens".to_owned(), removed.into());
+    }
     context.output.result(&object, "")
 }
 

@@ -9,6 +9,7 @@ mod help;
 mod invitation;
 pub(crate) mod login;
 mod logout;
+mod mcp;
 mod pack;
 mod project;
 mod session;
@@ -63,13 +64,14 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Whoami => return whoami::run(context).await,
         Command::Api(arguments) => return api::run(context, &arguments).await,
         Command::Token(command) => return token::run(context, command).await,
-        Command::Doctor => return doctor::run(context).await,
+        Command::Doctor(arguments) => return doctor::run(context, &arguments).await,
         Command::Login(arguments) => login::run(context, &arguments).await,
         Command::Logout(arguments) => logout::run(context, &arguments).await,
         Command::Workspace(command) => workspace::run(context, command).await,
         Command::Invitation(command) => invitation::run(context, command).await,
         Command::Project(command) => project::run(context, command).await,
         Command::Pack(command) => pack::run(context, command).await,
+        Command::Mcp(command) => mcp::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
         Command::App(command) => app::run(context, command).await,
         Command::Completion { .. } | Command::Help { .. } => Ok(()),

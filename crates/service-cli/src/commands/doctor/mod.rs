@@ -1,10 +1,18 @@
-//! `service doctor`: checks the setup of this machine. It prints no secret and changes nothing.
+//! `service doctor`: checks the setup of this machine, or with `--mcp` an MCP endpoint. It prints no secret and changes
+//! nothing.
+
+mod check;
+mod mcp;
+mod mcp_cors;
+mod mcp_documents;
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use self::check::{Check, report};
 use crate::{
+    arguments::DoctorArgs,
     connection::Connection,
     context::{Context, store_failed},
     credentials::{KeyringEntry, StoreKind, display_path},
@@ -13,45 +21,10 @@ use crate::{
     token_variable::check_token,
 };
 
-/// The result of one check.
-struct Check {
-    name: &'static str,
-    ok: bool,
-    /// Whether the command works without it. If such a check fails, nothing is wrong.
-    optional: bool,
-    message: String,
-}
-
-impl Check {
-    /// A check that must succeed.
-    fn required(name: &'static str, result: Result<String, String>) -> Self {
-        let ok = result.is_ok();
-        Self { name, ok, optional: false, message: result.unwrap_or_else(|message| message) }
+pub(super) async fn run(context: &Context, arguments: &DoctorArgs) -> Result<ExitCode, Failure> {
+    if let Some(url) = &arguments.mcp {
+        return mcp::run(context, url.as_deref()).await;
     }
-
-    /// A check of something that the command works without.
-    fn optional(name: &'static str, result: Result<String, String>) -> Self {
-        Self { optional: true, ..Self::required(name, result) }
-    }
-
-    const fn is_problem(&self) -> bool {
-        !self.ok && !self.optional
-    }
-
-    /// The mark in front of the message: a symbol on a terminal, letters elsewhere.
-    const fn mark(&self, use_symbols: bool) -> &'static str {
-        match (self.ok, self.optional, use_symbols) {
-            (true, _, true) => "✓",
-            (true, _, false) => "ok",
-            (false, true, true) => "–",
-            (false, true, false) => "--",
-            (false, false, true) => "✗",
-            (false, false, false) => "!!",
-        }
-    }
-}
-
-pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
     let mut checks = vec![
         check_origin(context),
         check_token_variable(context),
@@ -61,16 +34,7 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode, Failure> {
     ];
     checks.push(check_service(context).await);
     checks.push(check_credential(context).await);
-    let terminal = context.terminal();
-    let use_symbols = terminal.stdout && !terminal.dumb;
-    let lines: Vec<_> = checks.iter().map(|check| format!("{} {}", check.mark(use_symbols), check.message)).collect();
-    let objects: Vec<Value> = checks
-        .iter()
-        .map(|check| json!({ "name": check.name, "ok": !check.is_problem(), "message": check.message }))
-        .collect();
-    let ok = !checks.iter().any(Check::is_problem);
-    context.output.result(&json!({ "ok": ok, "checks": objects }), &lines.join("\n"))?;
-    Ok(ExitCode::from(u8::from(!ok)))
+    report(context, &checks, json!({}))
 }
 
 /// Checks that the URL of the service is set and valid.

@@ -32,7 +32,7 @@ use super::workspace;
 use crate::{
     arguments::LoginArgs,
     context::{Context, store_failed},
-    credentials::{SavedSignIn, SignInRecord, StoreKind, display_path},
+    credentials::{SavedSignIn, SignInRecord, StoreKind},
     explain,
     failure::{Failure, FailureCode},
     output,
@@ -43,6 +43,7 @@ use crate::{
 
 /// The scopes of a first sign-in, if the user names none.
 const DEFAULT_SCOPE: &str = "read write";
+const SCOPE_HINT: &str = "Use read, write, or one resource such as projects:read";
 
 pub(super) async fn run(context: &Context, arguments: &LoginArgs) -> Result<(), Failure> {
     let origin = context.origin()?;
@@ -122,11 +123,18 @@ fn scope_to_request(arguments: &LoginArgs, previous: Option<&SignInRecord>) -> R
     if arguments.scopes.is_empty() {
         return Ok(previous.map_or(DEFAULT_SCOPE, SignInRecord::requested_scope).to_owned());
     }
-    let words: Vec<_> = arguments.scopes.iter().flat_map(|scope| scope.split([' ', ','])).collect();
+    join_scopes(&arguments.scopes)
+}
+
+/// Joins the scopes of a repeatable option, each of which can have several words. Fails for an unknown scope.
+pub(super) fn join_scopes(scopes: &[String]) -> Result<String, Failure> {
+    let words: Vec<_> =
+        scopes.iter().flat_map(|scope| scope.split([' ', ','])).filter(|word| !word.is_empty()).collect();
     match words.iter().find(|word| Scopes::parse(word).is_empty()) {
+        _ if words.is_empty() => Err(Failure::new(FailureCode::Usage, "The scope is empty.").hint(SCOPE_HINT)),
         Some(unknown) => {
             let text = format!("Unknown scope {}.", strip_control(unknown));
-            Err(Failure::new(FailureCode::Usage, text).hint("Use read, write, or one resource such as projects:read"))
+            Err(Failure::new(FailureCode::Usage, text).hint(SCOPE_HINT))
         }
         None => Ok(words.join(" ")),
     }
@@ -166,8 +174,5 @@ async fn print_result(
 }
 
 fn store_name(saved: &SavedSignIn, store: StoreKind) -> String {
-    match store {
-        StoreKind::Keyring => "system keyring".to_owned(),
-        StoreKind::File => display_path(&saved.path()),
-    }
+    store.display_name(&saved.path())
 }

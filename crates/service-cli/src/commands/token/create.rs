@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 use service_api::{
     cli_tokens::{CreateCliToken, CreatedCliToken},
     instant,
-    workspaces::PERSONAL,
 };
 
-use super::super::workspace::{self, NamedSpace};
+use super::super::workspace::{NamedSpace, choose::choose_space};
 use crate::{
     arguments::{CreateTokenArgs, TokenFormat},
     connection::Connection,
@@ -15,14 +14,13 @@ use crate::{
     explain,
     failure::{Failure, FailureCode},
     output,
-    prompt::InputLines,
     table::{format_date, strip_control},
-    workspace_selection::SelectionSource,
 };
 
 pub(super) async fn run(context: &Context, arguments: CreateTokenArgs) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let space = choose_space(context, &connection, &arguments).await?;
+    let question = "Workspace for the token (number): ";
+    let space = choose_space(context, &connection, arguments.personal, question).await?;
     let request = CreateCliToken {
         name: arguments.name,
         workspace_id: Some(space.id.clone()),
@@ -42,45 +40,6 @@ pub(super) async fn run(context: &Context, arguments: CreateTokenArgs) -> Result
     // A user who did not get the token can at least revoke it.
     print_token(context, &created, &space, arguments.format)
         .map_err(|failure| failure.hint(format!("service token revoke {}", created.id)))
-}
-
-/// Chooses the workspace of the token. Without a terminal the user has to name it: it is never guessed.
-async fn choose_space(
-    context: &Context,
-    connection: &Connection,
-    arguments: &CreateTokenArgs,
-) -> Result<NamedSpace, Failure> {
-    if arguments.personal {
-        return Ok(NamedSpace::personal());
-    }
-    match (connection.workspace_id(), connection.workspace.source) {
-        (Some(PERSONAL), _) => Ok(NamedSpace::personal()),
-        (Some(id), SelectionSource::Saved) => {
-            Ok(NamedSpace { id: id.to_owned(), name: connection.workspace.name.clone() })
-        }
-        (Some(id), _) => Ok(workspace::read_named(context, connection, id).await?),
-        (None, _) if context.terminal().can_prompt() => prompt_for_space(context, connection).await,
-        (None, _) => {
-            Err(Failure::new(FailureCode::Usage, "A workspace is required.")
-                .hint("Use --workspace-id <id> or --personal"))
-        }
-    }
-}
-
-async fn prompt_for_space(context: &Context, connection: &Connection) -> Result<NamedSpace, Failure> {
-    let mut spaces = vec![NamedSpace::personal()];
-    spaces.extend(workspace::list_workspaces(context, connection).await?.into_iter().map(NamedSpace::from));
-    for (number, space) in spaces.iter().enumerate() {
-        output::print_instruction(&format!("  {}. {}", number + 1, space.label()));
-    }
-    let mut lines = InputLines::read();
-    loop {
-        let answer = lines.ask("Workspace for the token (number): ").await?;
-        let index = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        if index.is_some_and(|index| index < spaces.len()) {
-            return Ok(spaces.swap_remove(index.unwrap_or_default()));
-        }
-    }
 }
 
 fn print_token(

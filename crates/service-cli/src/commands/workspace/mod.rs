@@ -1,5 +1,6 @@
 //! `service workspace`: lists and selects workspaces, and manages their members.
 
+pub(super) mod choose;
 mod list;
 mod members;
 mod select;
