@@ -40,11 +40,7 @@ pub mod private_file;
 mod session;
 
 pub use self::{
-    calls::{
-        contents::ContentAddress,
-        mcp::{MCP_PATH, McpResponse},
-        oauth::EnteredCode,
-    },
+    calls::{contents::ContentAddress, mcp::McpResponse, oauth::EnteredCode},
     client::{Client, Exchange, PublicResponse, Raw},
     error::{Error, Refusal, Trouble},
     lock::{Lock, LockError},

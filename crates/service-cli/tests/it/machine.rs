@@ -106,6 +106,35 @@ impl Machine {
         Ok(self.read_credentials()?["profiles"]["default"]["signIns"][&self.url].clone())
     }
 
+    /// The record of the MCP tokens of the default profile.
+    pub(crate) fn mcp_tokens(&self) -> Result<Value> {
+        Ok(self.read_credentials()?["profiles"]["default"]["mcpTokens"][&self.url].clone())
+    }
+
+    /// The MCP refresh token.
+    pub(crate) fn mcp_refresh_token(&self) -> Result<String> {
+        let name = self.mcp_tokens()?["entry"].as_str().context("no MCP refresh token is named")?.to_owned();
+        Ok(fs::read_to_string(self.config_dir().join("refresh-tokens").join(name))?)
+    }
+
+    /// Makes the MCP access token look expired to the command.
+    pub(crate) fn expire_mcp_token(&self) -> Result<()> {
+        let mut credentials = self.read_credentials()?;
+        let record = &mut credentials["profiles"]["default"]["mcpTokens"][&self.url];
+        record["accessExpiresAt"] = "2020-01-01T00:00:00.000Z".into();
+        fs::write(self.credentials_path(), serde_json::to_vec(&credentials)?)?;
+        Ok(())
+    }
+
+    /// Signs in, and creates MCP tokens for the personal space.
+    pub(crate) async fn log_in_for_mcp(&self, mailbox: &Mailbox, scope: &str) -> Result<()> {
+        self.log_in_with_mailbox(mailbox, EMAIL).await?;
+        let ran = self.run(&["mcp", "login", "--personal", "--scope", scope]).await?;
+        ensure!(ran.code == Some(0), "no MCP tokens: {}", ran.stderr);
+        self.register_secrets();
+        Ok(())
+    }
+
     /// The path of the file with the refresh token.
     pub(crate) fn refresh_token_path(&self) -> Result<PathBuf> {
         let name = self.sign_in()?["entry"].as_str().context("no refresh token is named")?.to_owned();
@@ -234,12 +263,16 @@ impl Machine {
         for secret in devices.split('"').filter(|part| part.starts_with("svc_dev_")) {
             self.leaks.register("a device secret of the command", secret);
         }
+        for file in fs::read_dir(self.config_dir().join("refresh-tokens")).into_iter().flatten().flatten() {
+            self.leaks.register("a refresh token of the command", &fs::read_to_string(file.path()).unwrap_or_default());
+        }
+        if let Some(secret) = self.mcp_tokens().ok().and_then(|record| Some(record["accessToken"].as_str()?.to_owned()))
+        {
+            self.leaks.register("an MCP token of the command", &secret);
+        }
         let Ok(sign_in) = self.sign_in() else { return };
         if let Some(secret) = sign_in["accessToken"].as_str() {
             self.leaks.register("a token of the command", secret);
-        }
-        if let Ok(secret) = self.refresh_token() {
-            self.leaks.register("a token of the command", &secret);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod credentials_file;
+mod doctor_mcp;
 mod errors;
 mod invitation;
 mod keyring_timeout;
@@ -10,6 +11,10 @@ mod login;
 mod login_browser;
 mod logout;
 mod machine;
+mod mcp;
+mod mcp_config;
+mod mcp_serve;
+mod mcp_shared;
 mod output;
 mod pty;
 mod refresh;

@@ -223,6 +223,12 @@ async fn tokens(client: &Client, token: &AccessToken) -> Result<()> {
     let refresh_token = PresentedToken::new(pair.tokens.refresh_token.expose().to_owned());
     let refreshed = client.refresh_mcp_tokens(token, &RefreshMcpTokens { refresh_token }).await?;
     assert_eq!(refreshed.client_id, pair.client_id);
+    let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec();
+    let mut answers = client.post_mcp(&refreshed.tokens.access_token, ping, &[]).await?;
+    let answer: Value = serde_json::from_slice(&answers.next().await?.context("no answer")?)?;
+    assert_eq!(answer["result"], json!({}));
+    assert!(answers.next().await?.is_none());
+    assert_eq!(client.public("GET", "/mcp", &[], None).await?.status, 401);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod every_call;
+mod mcp;
 mod renewal;
 mod repeats;
 mod scripted;

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use service_client::{Client, MCP_PATH, PublicResponse};
+use service_api::endpoints;
+use service_client::{Client, PublicResponse};
 use url::Url;
 
 use super::{
@@ -89,7 +90,7 @@ pub(super) fn split_url(url: &str) -> Option<(Origin, String)> {
 pub(in crate::commands) async fn run(context: &Context, url: Option<&str>) -> Result<ExitCode, Failure> {
     let url = match url {
         Some(url) => url.to_owned(),
-        None => format!("{}{MCP_PATH}", context.origin()?),
+        None => format!("{}{}", context.origin()?, endpoints::MCP.path()),
     };
     let target = parse_target(context, &url)?;
     let mut checks = vec![check_https(&target)];
@@ -116,7 +117,7 @@ fn parse_target<'a>(context: &'a Context, text: &str) -> Result<Target<'a>, Fail
     }
     let origin = Origin::parse(&url.origin().ascii_serialization())
         .map_err(|_| invalid("must start with https://, because clients send it tokens"))?;
-    let path = if url.path() == "/" { MCP_PATH.to_owned() } else { url.path().to_owned() };
+    let path = if url.path() == "/" { endpoints::MCP.path().to_owned() } else { url.path().to_owned() };
     Ok(Target { context, origin, path })
 }
 

@@ -2,7 +2,7 @@
 //! by itself, or starts `service mcp serve`, which reads the stored MCP tokens.
 
 use serde_json::json;
-use service_client::MCP_PATH;
+use service_api::endpoints;
 
 use super::{
     login,
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) async fn run(context: &Context, arguments: &McpConfigArgs) -> Result<(), Failure> {
     let origin = context.origin()?;
-    let url = format!("{origin}{MCP_PATH}");
+    let url = format!("{origin}{}", endpoints::MCP.path());
     let transport = if arguments.stdio || arguments.client == McpClientArg::ClaudeDesktop {
         Transport::Stdio
     } else {

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureCode};
 
 /// The revision from which requests have the headers `Mcp-Method` and `Mcp-Name`.
 const HEADERS_SINCE: &str = "2026-07-28";
@@ -98,6 +98,7 @@ pub(super) fn failure_answer(id: &Value, failure: &Failure) -> Value {
     let code = match failure.code.exit_code() {
         4 => SIGN_IN_REQUIRED,
         5 => NOT_ALLOWED,
+        _ if failure.code == FailureCode::InvalidInput => INVALID_REQUEST,
         _ => BRIDGE_ERROR,
     };
     let next = failure.hints.first().map(|hint| format!(" Next: {hint}")).unwrap_or_default();
