@@ -17,7 +17,7 @@ async fn refresh(server: &TestServer, record: &Value, refresh_token: &str) -> Re
     let request = server.http.request(reqwest::Method::POST, "/v1/mcp/tokens/refresh");
     let request = request.bearer_auth(record["accessToken"].as_str().context("no access token")?);
     let response = server.http.send(request.json(&json!({ "refresh_token": refresh_token }))).await?;
-    Ok((response.status, response.body["details"]["reason"].clone()))
+    Ok((response.status.as_u16(), response.body["details"]["reason"].clone()))
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn a_snippet_starts_the_command_with_its_settings() -> Result<()> {
 fn no_snippet_has_a_secret_and_its_json_is_stable() -> Result<()> {
     run(async |server, machine| {
         machine.log_in_for_mcp(&server.mailbox, "read").await?;
+        let program = binary().display().to_string();
         for client in CLIENTS {
             for stdio in [&[][..], &["--stdio"]] {
                 let ran = machine.run(&[&["mcp", "config", client, "--json"], stdio].concat()).await?;
@@ -88,7 +89,7 @@ fn no_snippet_has_a_secret_and_its_json_is_stable() -> Result<()> {
                 if object["format"] == "json" {
                     serde_json::from_str::<Value>(text).with_context(|| client)?;
                 }
-                assert_eq!((&object["client"], text.contains("serve")), (&json!(client), is_stdio));
+                assert_eq!((&object["client"], text.contains(&program)), (&json!(client), is_stdio));
             }
         }
         Ok(())

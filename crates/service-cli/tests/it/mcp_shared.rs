@@ -64,7 +64,7 @@ fn five_processes_refresh_one_pair_at_once_on_two_nodes() -> Result<()> {
             assert_ne!(machine.mcp_refresh_token()?, before, "round {round} has not refreshed");
         }
         // One lineage: a single MCP session, refreshed once in each round, and not revoked.
-        let grants = "select string_agg(generation || ' ' || (revoked_at is null), ',') from grants
+        let grants = "select string_agg(issued || ' ' || (revoked_at is null), ',') from grants
             where client_id = 'service-mcp'";
         assert_eq!(server.sql(grants).await?.as_deref(), Some("3 true"));
         let used = counts.each_ref().map(|count| count.load(Ordering::Relaxed));

@@ -228,7 +228,7 @@ async fn tokens(client: &Client, token: &AccessToken) -> Result<()> {
     let answer: Value = serde_json::from_slice(&answers.next().await?.context("no answer")?)?;
     assert_eq!(answer["result"], json!({}));
     assert!(answers.next().await?.is_none());
-    assert_eq!(client.public("GET", "/mcp", &[], None).await?.status, 401);
+    assert_eq!(client.public("POST", "/mcp", &[("accept", "*/*")], Some("{}")).await?.status, 401);
     Ok(())
 }
 

@@ -26,8 +26,8 @@ async fn post(responses: &'static [(u16, &'static str)], header: &str) -> Result
 const STREAM: &str = "id: 0\ndata:\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n\
                   data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n";
 const UNKNOWN: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"x"}}"#;
-const LIMITED: &str = r#"{"error":"rate_limited","error_description":"x","requestId":"req_1"}"#;
-const SCOPE: &str = r#"{"error":"insufficient_scope","error_description":"x","requestId":"req_1"}"#;
+const LIMITED: &str = r#"{"error":"rate_limited","error_description":"x","request_id":"req_1"}"#;
+const SCOPE: &str = r#"{"error":"insufficient_scope","error_description":"x","request_id":"req_1"}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 #[tokio::test]

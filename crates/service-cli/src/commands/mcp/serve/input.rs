@@ -47,7 +47,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
         return Ok(Some(Line::Message(line.trim_ascii().to_vec())));
     }
     let mut rest = RestOfLine { input, ended: false };
-    let parsed = serde_json::from_reader::<_, OnlyId>(line.as_slice().chain(&mut rest));
+    let parsed = serde_json::from_reader::<_, OnlyId>(io::BufReader::new(line.as_slice().chain(&mut rest)));
     io::copy(&mut rest, &mut io::sink())?;
     Ok(Some(Line::TooLong { id: parsed.map(|message| message.id).unwrap_or_default() }))
 }
