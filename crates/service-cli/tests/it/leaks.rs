@@ -17,7 +17,7 @@ fn only_token_create_prints_a_secret() -> Result<()> {
         let acme = sign_in_with_workspace(server, machine).await?;
         server.advance(61);
         let (token, _) = create_token(server, EMAIL, &json!({})).await?;
-        let commands: [&[&str]; 14] = [
+        let commands: [&[&str]; 18] = [
             &["whoami"],
             &["token", "list"],
             &["token", "list", "--status", "all"],
@@ -30,6 +30,10 @@ fn only_token_create_prints_a_secret() -> Result<()> {
             &["api", "GET", "/v1/whoami"],
             &["api", "GET", "/v1/nothing"],
             &["doctor"],
+            &["doctor", "--mcp"],
+            &["mcp", "login", "--personal"],
+            &["mcp", "status"],
+            &["mcp", "config", "claude-desktop"],
             &["whoami", "--workspace-id", "wsp_nope"],
             &["login"],
         ];

@@ -66,7 +66,7 @@ fn five_processes_refresh_one_pair_at_once_on_two_nodes() -> Result<()> {
         // One lineage: a single MCP session, refreshed once in each round, and not revoked.
         let grants = "select string_agg(issued || ' ' || (revoked_at is null), ',') from grants
             where client_id = 'service-mcp'";
-        assert_eq!(server.sql(grants).await?.as_deref(), Some("3 true"));
+        assert_eq!(server.sql(grants).await?.as_deref(), Some("4 true"));
         let used = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         ensure!(used.iter().all(|count| *count > 0), "a node was not used: {used:?}");
         for client in clients {
