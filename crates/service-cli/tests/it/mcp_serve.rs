@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::machine::{Machine, run};
+use crate::machine::{Machine, run, run_with};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -231,6 +231,26 @@ fn tokens_that_were_revoked_are_forgotten_and_never_sent_again() -> Result<()> {
         let answer = client.call(3, "whoami", json!({})).await?;
         assert_eq!(answer["error"]["message"], "No MCP tokens on this computer. Next: service mcp login");
         assert_eq!(machine.run(&["whoami"]).await?.code, Some(0), "the session ended with its MCP tokens");
+        Ok(())
+    })
+}
+
+#[test]
+fn too_many_requests_are_answered_with_how_long_to_wait() -> Result<()> {
+    run_with(&[("limits.requests_per_user", "4+1")], async |server, machine| {
+        machine.log_in_for_mcp(&server.mailbox, "read").await?;
+        let mut client = StdioClient::start(machine)?;
+        let mut answers = Vec::new();
+        for id in 1..=5 {
+            answers.push(client.call(id, "whoami", json!({})).await?);
+        }
+        let last = &answers[4]["error"];
+        assert_eq!((&last["code"], &last["data"]["code"]), (&json!(-32000), &json!("rate_limited")), "{last}");
+        ensure!(last["data"]["retryAfter"].is_u64(), "{last}");
+        ensure!(
+            last["message"].as_str().is_some_and(|text| text.starts_with("Too many requests. Try again in")),
+            "{last}"
+        );
         Ok(())
     })
 }

@@ -157,10 +157,10 @@ fn claude_code_command(name: &str, connector: &Connector) -> String {
         Connector::Http { url } => format!("claude mcp add --transport http {name} {}", quote_for_shell(url)),
         Connector::Stdio(server) => {
             let pairs = server.environment.iter().map(|(name, value)| quote_for_shell(&format!("{name}={value}")));
-            let environment = pairs.map(|pair| format!("--env {pair} ")).collect::<String>();
+            let environment = pairs.map(|pair| format!("--env {pair}")).collect::<Vec<_>>().join(" ");
             // --env takes several values, so another option has to follow it before the name.
             let (program, arguments) = (quote_for_shell(&server.program), STDIO_ARGUMENTS.join(" "));
-            format!("claude mcp add {environment}--transport stdio {name} -- {program} {arguments}")
+            format!("claude mcp add {environment} --transport stdio {name} -- {program} {arguments}")
         }
     }
 }
