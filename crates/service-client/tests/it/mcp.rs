@@ -6,9 +6,12 @@ use service_client::{Client, Error};
 
 use crate::scripted::Scripted;
 
-/// Posts one message to a server that answers so, and reads every message of the response.
-async fn post(responses: &'static [(u16, &'static str)], header: &str) -> Result<Vec<String>, Error> {
-    let server = Scripted::start_with(responses, header.to_owned()).await.unwrap();
+async fn answering(responses: &'static [(u16, &'static str)], header: &str) -> Result<Scripted> {
+    Scripted::start_with(responses, header.to_owned()).await
+}
+
+/// Posts one message to a server, and reads every message of the response.
+async fn post(server: &Scripted) -> Result<Vec<String>, Error> {
     let (client, token) = (Client::new(&server.url)?, AccessToken::new("a.b.c".to_owned()));
     let read = async {
         let mut response = client.post_mcp(&token, b"{}".to_vec(), &[("mcp-method", "ping")]).await?;
@@ -32,26 +35,26 @@ const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 #[tokio::test]
 async fn messages_are_read_from_json_and_from_streams() -> Result<()> {
-    assert_eq!(post(&[(200, ANSWER)], "").await?, [ANSWER]);
-    assert!(post(&[(202, "")], "").await?.is_empty());
-    let messages = post(&[(200, STREAM)], "Content-Type: text/event-stream\r\n").await?;
+    assert_eq!(post(&answering(&[(200, ANSWER)], "").await?).await?, [ANSWER]);
+    assert!(post(&answering(&[(202, "")], "").await?).await?.is_empty());
+    let messages = post(&answering(&[(200, STREAM)], "Content-Type: text/event-stream\r\n").await?).await?;
     assert_eq!(messages, [r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#, ANSWER]);
     // An error of the protocol has a status of its own, and is a message all the same.
-    assert_eq!(post(&[(404, UNKNOWN)], "").await?, [UNKNOWN]);
+    assert_eq!(post(&answering(&[(404, UNKNOWN)], "").await?).await?, [UNKNOWN]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_response_that_is_no_message_is_an_error() -> Result<()> {
-    assert!(matches!(post(&[(200, "<html>")], "").await, Err(Error::Unexpected(200))));
-    assert!(matches!(post(&[(502, "<html>")], "").await, Err(Error::Unexpected(502))));
-    let cut = post(&[(200, "data: cut\n\n")], "Content-Type: text/event-stream\r\n").await;
+    assert!(matches!(post(&answering(&[(200, "<html>")], "").await?).await, Err(Error::Unexpected(200))));
+    assert!(matches!(post(&answering(&[(502, "<html>")], "").await?).await, Err(Error::Unexpected(502))));
+    let cut = post(&answering(&[(200, "data: cut\n\n")], "Content-Type: text/event-stream\r\n").await?).await;
     assert!(matches!(cut, Err(Error::Unexpected(200))), "{cut:?}");
-    let error = post(&[(429, LIMITED)], "Retry-After: 7\r\n").await.err().context("no error")?;
+    let error = post(&answering(&[(429, LIMITED)], "Retry-After: 7\r\n").await?).await.err().context("no error")?;
     assert!(error.is_code(ErrorCode::RateLimited));
     assert_eq!(error.refusal().and_then(|refusal| refusal.retry_after), Some(7));
     let challenge = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"read packs:write\"\r\n";
-    let error = post(&[(403, SCOPE)], challenge).await.err().context("no error")?;
+    let error = post(&answering(&[(403, SCOPE)], challenge).await?).await.err().context("no error")?;
     assert_eq!(error.refusal().and_then(|refusal| refusal.scope.as_deref()), Some("read packs:write"));
     Ok(())
 }
