@@ -3,10 +3,11 @@
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use service_api::{
+    contents::Kind,
     ids::{Id as _, UserId},
     workspaces::Role,
 };
-use service_rules::email::Address;
+use service_rules::{email::Address, space::Space};
 use service_server::{
     crypto::random,
     flows::{
@@ -14,7 +15,7 @@ use service_server::{
         oauth::authorization_code_grant::challenge_of,
         sign_in::email_key::email_key,
     },
-    store::{self, invitations::NewInvitation},
+    store::{self, confirmations::Confirmation, invitations::NewInvitation},
 };
 
 use crate::{browser::Browser, server::TestServer};
@@ -105,6 +106,7 @@ pub async fn tour(
     browser.wait_for("input[name=space]").await?;
     look("consent-stranger", browser).await?;
     account_tour(server, browser, &local, &mut look).await?;
+    confirmation_tour(server, browser, user, &mut look).await?;
     invite(server, user, email).await?;
     workspace_tour(server, browser, &mut look).await
 }
@@ -138,6 +140,35 @@ async fn account_tour(
         look(&format!("account-{page}"), browser).await?;
     }
     Ok(())
+}
+
+/// Visits the page on which a user confirms a deletion.
+async fn confirmation_tour(
+    server: &TestServer,
+    browser: &Browser,
+    user: UserId,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    let (now, content) = (server.now(), server.make_project(Space::Personal, user, "Map of the harbour").await?);
+    let confirmation = Confirmation {
+        id: random::id_in(user.shard(), now)?,
+        user_id: user,
+        client_id: "service-mcp".into(),
+        kind: Kind::Project,
+        content_id: content.uuid(),
+        workspace_id: None,
+        version: 1,
+        created_at: now,
+        expires_at: now.checked_add(jiff::SignedDuration::from_mins(10))?,
+        confirmed: None,
+    };
+    store::confirmations::insert(&server.app.database.connect().await?, &confirmation, 1).await?;
+    browser.go(&format!("{}/confirm/{}", server.http.url, confirmation.id)).await?;
+    browser.wait_for("button[value=delete]").await?;
+    look("confirmation", browser).await?;
+    browser.click("button[value=delete]").await?;
+    browser.wait_for("h1.answered").await?;
+    look("confirmation-answered", browser).await
 }
 
 /// Visits the workspace pages, with a pending invitation.

@@ -26,7 +26,7 @@ fn a_deployment_that_clients_can_use_has_no_problem() -> Result<()> {
 O| -- <server>/mcp uses plain http, which clients only accept on this computer
 O| ok <server>/mcp asks for a token (401)
 O| ok The challenge names the metadata of the endpoint
-O| ok The challenge names the scope to request (read)
+O| ok The challenge names the scope to request (read write)
 O| ok The challenge reports no error for a request without a token
 O| ok Its metadata names the resource <server>/mcp
 O| ok The metadata without a path names the same authorization server
