@@ -72,11 +72,7 @@ fn five_processes_refresh_one_pair_at_once_on_two_nodes() -> Result<()> {
         for client in clients {
             assert_eq!(client.end().await?.2, Some(0));
         }
-        nodes
-            .into_iter()
-            .map(|mut node| node.terminate().map(drop))
-            .collect::<Result<()>>()
-            .context("a node did not stop")
+        nodes.into_iter().try_for_each(|mut node| node.terminate().map(drop)).context("a node did not stop")
     })
 }
 
