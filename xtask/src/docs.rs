@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-use crate::{files, files::SourceFile, say};
+use crate::{files, files::SourceFile, root, say};
 
 /// Endings that make a text in back-ticks a file of ours, even without a folder.
 const OWN_ENDINGS: [&str; 3] = [".rs", ".md", ".sql"];
@@ -109,7 +109,9 @@ impl Tree {
                 part => parts.push(part),
             }
         }
-        parts.is_empty() || self.paths.contains(&parts.join("/"))
+        // Pictures are not among the files that are read.
+        let path = parts.join("/");
+        parts.is_empty() || self.paths.contains(&path) || path.ends_with(".png") && root().join(path).is_file()
     }
 }
 

@@ -13,6 +13,7 @@ use rmcp::{
     },
     service::RequestContext,
 };
+use serde_json::json;
 use service_api::errors::ErrorCode::NotFound;
 
 use crate::{
@@ -154,8 +155,8 @@ impl ServerHandler for McpServer {
         let read = async {
             match resources::read(&self.app, &admitted, &request.uri).await {
                 Ok(Some(read)) => Ok(read.into()),
-                Ok(None) => Err(not_found()),
-                Err(refused) if refused.code() == NotFound => Err(not_found()),
+                Ok(None) => Err(not_found(&request.uri)),
+                Err(refused) if refused.code() == NotFound => Err(not_found(&request.uri)),
                 Err(refused) => Err(Self::refused(&admitted, refused)),
             }
         };
@@ -179,6 +180,7 @@ impl ServerHandler for McpServer {
     }
 }
 
-fn not_found() -> ErrorData {
-    ErrorData::resource_not_found("There is no resource with this URI. List them with resources/list.", None)
+fn not_found(uri: &str) -> ErrorData {
+    let text = "There is no resource with this URI. List them with resources/list.";
+    ErrorData::resource_not_found(text, Some(json!({ "uri": uri })))
 }

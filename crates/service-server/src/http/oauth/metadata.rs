@@ -57,25 +57,25 @@ pub async fn server(State(app): State<App>) -> Cached {
 /// Returns the metadata of the whole service as a protected resource. The kind of the client decides which audience it
 /// gets.
 pub async fn resource(State(app): State<App>) -> Cached {
-    (CACHING, Json(document(&app, "")))
+    (CACHING, Json(document(&app, "", &["read"])))
 }
 
 /// Metadata of the API.
 pub async fn api(State(app): State<App>) -> Cached {
-    (CACHING, Json(document(&app, Resource::Api.path())))
+    (CACHING, Json(document(&app, Resource::Api.path(), &["read"])))
 }
 
-/// Metadata of MCP.
+/// Metadata of MCP. Its scopes are those of the challenge: some clients ask for what this document names, and never for more.
 pub async fn mcp(State(app): State<App>) -> Cached {
-    (CACHING, Json(document(&app, Resource::Mcp.path())))
+    (CACHING, Json(document(&app, Resource::Mcp.path(), &["read", "write"])))
 }
 
-fn document(app: &App, path: &str) -> Value {
+fn document(app: &App, path: &str, scopes: &[&str]) -> Value {
     let base_url = &app.config.base_url;
     json!({
         "resource": format!("{base_url}{path}"),
         "authorization_servers": [base_url],
-        "scopes_supported": ["read"],
+        "scopes_supported": scopes,
         "bearer_methods_supported": ["header"],
         "resource_name": "Service",
     })

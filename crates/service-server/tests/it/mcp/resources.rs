@@ -93,7 +93,8 @@ fn resources_of_others_are_like_those_that_do_not_exist() -> Result<()> {
         ] {
             let response = read(server, &token, &uri).await?;
             assert_eq!(response.body["error"]["code"], -32602, "{uri}: {}", response.text);
-            answers.push(response.body["error"].clone());
+            assert_eq!(response.body["error"]["data"], json!({ "uri": uri }));
+            answers.push(response.body["error"]["message"].clone());
         }
         assert!(answers.iter().all(|answer: &Value| *answer == answers[0]), "{answers:?}");
         Ok(())

@@ -34,9 +34,12 @@ pub(super) struct Bridge {
 }
 
 /// Why a message was not answered by the server.
+#[derive(Debug, thiserror::Error)]
 enum ForwardError {
     /// The client has cancelled the request, and expects no answer.
+    #[error("the client has cancelled the request")]
     Cancelled,
+    #[error("the request failed")]
     Failed(Failure),
 }
 
