@@ -2,6 +2,7 @@
 //! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service.
 
 pub mod browser;
+pub mod document_host;
 pub mod fault_proxy;
 pub mod faults;
 pub mod leaks;

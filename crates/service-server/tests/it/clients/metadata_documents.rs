@@ -13,73 +13,13 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use service_server::net::document_fetcher::FetchError;
 use service_testkit::{
+    document_host::{DocumentHost, certificate, response},
     server::{Setup, TestServer},
     tab::{Shown, Tab},
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-};
+use tokio::net::TcpListener;
 
 use crate::support::authorize::{CALLBACK, asking, code, exchange, go_through};
-
-/// A server of documents with a certificate of its own; it answers every request with the same bytes.
-struct Host {
-    asked: Arc<AtomicUsize>,
-}
-
-impl Host {
-    /// `response` is the whole response; `slow` sends it a byte a second.
-    fn start(
-        listener: TcpListener,
-        cert: &rcgen::CertifiedKey<rcgen::KeyPair>,
-        response: Vec<u8>,
-        slow: bool,
-    ) -> Result<Self> {
-        let chain = vec![cert.cert.der().clone()];
-        let key = rustls::pki_types::PrivateKeyDer::try_from(cert.signing_key.serialize_der())
-            .map_err(|_| anyhow::anyhow!("no key"))?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counter = asked.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let (acceptor, response) = (acceptor.clone(), response.clone());
-                tokio::spawn(async move {
-                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
-                    let mut head = [0; 4_096];
-                    drop(stream.read(&mut head).await);
-                    if slow {
-                        for byte in &response {
-                            if stream.write_all(&[*byte]).await.is_err() || stream.flush().await.is_err() {
-                                return;
-                            }
-                            tokio::time::sleep(Duration::from_secs(1)).await;
-                        }
-                    }
-                    drop(stream.write_all(&response).await);
-                    drop(stream.shutdown().await);
-                });
-            }
-        });
-        Ok(Self { asked })
-    }
-
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
-        .into_bytes()
-}
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -89,7 +29,7 @@ fn document(id: &str) -> Value {
 
 /// Runs a test with a server that trusts, and may connect to, hosts of this machine.
 fn with_hosts(test: impl AsyncFnOnce(&TestServer, &rcgen::CertifiedKey<rcgen::KeyPair>) -> Result<()>) -> Result<()> {
-    let cert = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()])?;
+    let cert = certificate()?;
     let ca = tempfile::NamedTempFile::new()?;
     std::fs::write(ca.path(), cert.cert.pem())?;
     let path = ca.path().to_str().context("no path")?.to_owned();
@@ -115,7 +55,7 @@ fn an_unregistered_client_signs_users_in_by_its_metadata_document_fetched_once_s
     with_hosts(async |server, cert| {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let id = format!("https://{}/client.json", listener.local_addr()?);
-        let host = Host::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
+        let host = DocumentHost::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
         let address = asking(&id, &[]);
         let tabs = [signed_in(server, "ann@acme.test").await?, signed_in(server, "bob@acme.test").await?];
         let many = (0..20).map(|number: usize| tabs[number % 2].get(&address));
@@ -162,7 +102,7 @@ fn a_document_that_does_not_do_makes_no_client_ss_03_ss_04_ss_05_ss_06_ss_08() -
         for (what, bytes) in cases {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let id = format!("https://{}/client.json", listener.local_addr()?);
-            let host = Host::start(listener, cert, bytes(&id), false)?;
+            let host = DocumentHost::start(listener, cert, bytes(&id), false)?;
             let shown = tab.get(&asking(&id, &[])).await?;
             check_refused(&shown, what);
             assert!(!shown.text.contains("CANARY"), "{what}: what was fetched is shown");
@@ -178,7 +118,7 @@ fn a_slow_document_is_given_up_soon_ss_04() -> Result<()> {
     with_hosts(async |server, cert| {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let id = format!("https://{}/client.json", listener.local_addr()?);
-        let _host = Host::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), true)?;
+        let _host = DocumentHost::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), true)?;
         let tab = signed_in(server, "ann@acme.test").await?;
         let began = Instant::now();
         check_refused(&tab.get(&asking(&id, &[])).await?, "slow");
@@ -270,7 +210,7 @@ fn nothing_is_fetched_before_sign_in_rv_51() -> Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let place = listener.local_addr()?;
         let id = format!("https://{place}/client.json");
-        let host = Host::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
+        let host = DocumentHost::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
         for number in 0..20 {
             let other = format!("https://{place}/{number}.json");
             assert!(Tab::open(server)?.get(&asking(&other, &[])).await?.next()?.starts_with("/sign-in/"));
@@ -307,7 +247,7 @@ fn what_waited_for_a_document_is_answered_nowhere_else_rv_51() -> Result<()> {
     with_hosts(async |server, cert| {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let id = format!("https://{}/client.json", listener.local_addr()?);
-        let host = Host::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
+        let host = DocumentHost::start(listener, cert, response("200 OK", JSON, &document(&id).to_string()), false)?;
         let silent = asking(&id, &[("prompt", "none")]);
         check_refused(&Tab::open(server)?.get(&silent).await?, "prompt=none of an unknown client");
         for (number, changes) in [
@@ -348,7 +288,7 @@ fn a_host_that_answers_slowly_leaves_room_for_others_rv_51() -> Result<()> {
     with_hosts(async |server, cert| {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let place = listener.local_addr()?;
-        let slow = Host::start(listener, cert, response("200 OK", JSON, "{}"), true)?;
+        let slow = DocumentHost::start(listener, cert, response("200 OK", JSON, "{}"), true)?;
         let url = |number: usize| url::Url::parse(&format!("https://{place}/{number}.json"));
         let fetch = async |number: usize| {
             // Each of ten users asks twice.
