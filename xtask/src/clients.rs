@@ -25,7 +25,8 @@ pub(crate) fn install_python() -> Result<()> {
     tools::install_python(&root().join("target/clients/python"), &root().join("clients/requirements.txt"))
 }
 
-fn build(manifest: &Path, target: &Path) -> Result<()> {
+/// Builds a program that is not part of the workspace.
+pub(crate) fn build(manifest: &Path, target: &Path) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest.join("Cargo.toml"));
     tools::succeed(cargo.arg("--target-dir").arg(target))

@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | capacity |
-//! engine-settings | clients | schemathesis | screenshots | faults | man | cli-kills`.
+//! engine-settings | clients | mcp-interop | schemathesis | screenshots | faults | man | cli-kills`.
 
 mod bench;
 mod capacity;
@@ -13,6 +13,7 @@ mod faults;
 mod files;
 mod man;
 mod map;
+mod mcp_interop;
 mod nightly;
 mod schemathesis;
 mod screenshots;
@@ -58,6 +59,8 @@ enum Command {
     EngineSettings(engine_settings::EngineSettingsOptions),
     /// Install the third-party clients that the tests `browser` and `clients` use
     Clients,
+    /// Let MCP clients that others wrote connect to the service, and run the official conformance suite
+    McpInterop(mcp_interop::McpInteropOptions),
     /// Test the running service against its own description, with generated requests
     Schemathesis(schemathesis::SchemathesisOptions),
     /// Take screenshots of every page, light and dark, wide and narrow
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Capacity(options) => capacity::run(&options),
         Command::EngineSettings(options) => engine_settings::run(&options),
         Command::Clients => clients::run(),
+        Command::McpInterop(options) => mcp_interop::run(&options),
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
