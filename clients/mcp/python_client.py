@@ -81,6 +81,10 @@ async def expire():
     time.time = lambda: system_time() + 3_700
 
 
+def new_pack(name):
+    return {"name": name, "type": "context", "text": "Friendly and short."}
+
+
 async def call(client, name, arguments):
     result = await client.call_tool(name, arguments)
     text = "\n".join(part.text for part in result.content if part.type == "text")
@@ -107,9 +111,9 @@ async def main():
             say(did="read", result=await call(client, "whoami", {}))
             await expire()
             say(did="read after expiry", result=await call(client, "whoami", {}))
-            say(did="write", result=await call(client, "create_pack", {"name": "Pack 1"}))
-            say(did="read after write", result=await call(client, "search_packs", {"query": "Pack"}))
-            say(did="write again", result=await call(client, "create_pack", {"name": "Pack 2"}))
+            say(did="write", result=await call(client, "create_pack", new_pack("Pack 1")))
+            say(did="read after write", result=await call(client, "search_packs", {"type": "context", "query": "friendly"}))
+            say(did="write again", result=await call(client, "create_pack", new_pack("Pack 2")))
     say(did="end", scope=storage.tokens.scope)
 
 

@@ -56,7 +56,7 @@ export function textOf(result) {
 
 let packs = 0
 /** Arguments for a new pack. */
-export const newPack = () => ({ name: `Pack ${++packs}` })
+export const newPack = () => ({ name: `Pack ${++packs}`, type: 'context', text: 'Friendly and short.' })
 
 /**
  * Reads before and after the access token expired. `call` calls a tool, and lets the user agree if the server wants that; the
@@ -71,6 +71,6 @@ export async function reads(call) {
 /** Writes, reads and writes again, with a token that allows reading only. */
 export async function writes(call) {
   did('write', { result: textOf(await call('create_pack', newPack())) })
-  did('read after write', { result: textOf(await call('search_packs', { query: 'Pack' })) })
+  did('read after write', { result: textOf(await call('search_packs', { type: 'context', query: 'friendly' })) })
   did('write again', { result: textOf(await call('create_pack', newPack())) })
 }

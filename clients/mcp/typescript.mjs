@@ -20,7 +20,7 @@ const provider = {
   clientMetadata: {
     client_name: `TypeScript SDK ${SDK}`,
     redirect_uris: [callback.redirectUri],
-    grant_types: WITHOUT_REFRESH ? ['authorization_code'] : ['authorization_code', 'refresh_token'],
+    grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
   },
@@ -28,7 +28,8 @@ const provider = {
   clientInformation: () => kept.client,
   saveClientInformation: client => { kept.client = client },
   tokens: () => kept.tokens,
-  saveTokens: tokens => { kept.tokens = tokens },
+  // Some apps keep no refresh tokens.
+  saveTokens: tokens => { kept.tokens = WITHOUT_REFRESH ? { ...tokens, refresh_token: undefined } : tokens },
   codeVerifier: () => kept.verifier,
   saveCodeVerifier: verifier => { kept.verifier = verifier },
   discoveryState: () => kept.discovery,

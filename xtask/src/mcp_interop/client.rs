@@ -48,7 +48,9 @@ const EVERYTHING: &[(&str, u32)] = &[
     ("end", 0),
 ];
 
-pub(super) const ALL: [McpClient; 14] = [
+const READING: &[(&str, u32)] = &[("connect", 1), ("list", 0), ("read", 0), ("read after expiry", 0), ("end", 0)];
+
+pub(super) const ALL: [McpClient; 13] = [
     typescript("ts-v2", "TypeScript SDK 2, revision 2025-11-25", &[("SDK", "v2")], EVERYTHING),
     typescript(
         "ts-v2-2026",
@@ -62,12 +64,7 @@ pub(super) const ALL: [McpClient; 14] = [
         &[("SDK", "v2"), ("PIN", "2026-07-28")],
         EVERYTHING,
     )),
-    typescript(
-        "ts-v1",
-        "TypeScript SDK 1: refreshes",
-        &[("SDK", "v1")],
-        &[("connect", 1), ("list", 0), ("read", 0), ("read after expiry", 0), ("end", 0)],
-    ),
+    typescript("ts-v1", "TypeScript SDK 1: refreshes", &[("SDK", "v1")], READING),
     typescript(
         "ts-v1-writes",
         "TypeScript SDK 1: writes, reads and writes again, and its user is asked once for that",
@@ -90,9 +87,19 @@ pub(super) const ALL: [McpClient; 14] = [
         by_document: true,
         steps: EVERYTHING,
     },
-    inspector("inspector", "The Inspector's command line, revision 2025-11-25", "legacy"),
-    inspector("inspector-2026", "The Inspector's command line, revision 2026-07-28", "modern"),
-    by_document(inspector("inspector-document", "The Inspector's command line, by metadata document", "modern")),
+    // It recovers from a missing scope only if it was told how to name itself.
+    inspector(
+        "inspector",
+        "The Inspector's command line, revision 2025-11-25: refreshes",
+        &[("ERA", "legacy"), ("READ_ONLY", "yes")],
+        READING,
+    ),
+    by_document(inspector(
+        "inspector-document",
+        "The Inspector's command line, revision 2026-07-28, by metadata document",
+        &[("ERA", "modern")],
+        EVERYTHING,
+    )),
     McpClient {
         name: "mcp-remote",
         what: "mcp-remote, under a client that only speaks stdio",
@@ -136,19 +143,13 @@ const fn typescript(
     McpClient { name, what, program: Program::Script("typescript.mjs"), variables, by_document: false, steps }
 }
 
-const fn inspector(name: &'static str, what: &'static str, era: &'static str) -> McpClient {
-    let variables: &[_] = match era.as_bytes() {
-        b"legacy" => &[("ERA", "legacy")],
-        _ => &[("ERA", "modern")],
-    };
-    McpClient {
-        name,
-        what,
-        program: Program::Script("inspector.mjs"),
-        variables,
-        by_document: false,
-        steps: EVERYTHING,
-    }
+const fn inspector(
+    name: &'static str,
+    what: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+    steps: &'static [(&'static str, u32)],
+) -> McpClient {
+    McpClient { name, what, program: Program::Script("inspector.mjs"), variables, by_document: false, steps }
 }
 
 const fn by_document(client: McpClient) -> McpClient {
@@ -201,10 +202,12 @@ fn surround(command: &mut Command, server: &TestServer, home: &Path) -> Result<(
         .current_dir(home)
         .env("HOME", home)
         .env("MCP_STORAGE_DIR", home)
+        .env("MCP_INSPECTOR_SECRET_STORE", "file")
         .env("MCP_REMOTE_CONFIG_DIR", home)
         .env("NO_PROXY", "127.0.0.1")
         // Programs that open a browser by themselves open none; the harness opens what they print.
         .env("BROWSER", "true")
+        .env("RUST_BACKTRACE", "0")
         .env("MCP_AUTO_OPEN_ENABLED", "true")
         .env("ISSUER", &server.http.url)
         .env("MCP_URL", &url)

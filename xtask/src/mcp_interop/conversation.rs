@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::user::User;
+use crate::say_error;
 
 /// How long a client may take for everything.
 const TIMEOUT: Duration = Duration::from_secs(150);
@@ -49,6 +50,7 @@ pub(super) async fn converse(user: &User<'_>, mut command: Command) -> Result<Ve
                 consents += user.agree(address).await?;
             } else if let Some(step) = message["did"].as_str() {
                 let (step, details) = (step.to_owned(), message);
+                say_error(&format!("   {step}{}", if asked > 0 { ", with the user in the browser" } else { "" }));
                 steps.push(Done { step, details, asked, consents });
                 (asked, consents) = (0, 0);
             } else {

@@ -88,10 +88,10 @@ async fn connect(http: &Http, url: &str) -> Result<Session, Box<ClientInitialize
 async fn authorize(url: &str, callback: &Callback) -> Result<Http> {
     let http = Http::new(reqwest::Client::new(), AuthorizationManager::new(url).await?);
     let refused = connect(&http, url).await.err().context("the server lets anybody in")?;
-    let challenged = challenge(&*refused).with_context(|| format!("no challenge: {refused:?}"))?;
+    let challenge = refused.auth_challenge().with_context(|| format!("no challenge: {refused:?}"))?;
     let mut request = AuthorizationRequest::new(&callback.redirect_uri)
         .with_client_name("rmcp")
-        .with_challenge(challenged.auth_challenge().unwrap_or_default());
+        .with_challenge(challenge);
     if let Ok(document) = env::var("DOCUMENT") {
         request = request.with_client_metadata_url(document);
     }
@@ -141,6 +141,10 @@ impl Client {
     }
 }
 
+fn new_pack(name: &str) -> Value {
+    json!({ "name": name, "type": "context", "text": "Friendly and short." })
+}
+
 async fn expire() -> Result<()> {
     say(&json!({ "expire": true }));
     let mut answer = String::new();
@@ -162,10 +166,10 @@ async fn main() -> Result<()> {
     say(&json!({ "did": "read", "result": client.call("whoami", &json!({})).await? }));
     expire().await?;
     say(&json!({ "did": "read after expiry", "result": client.call("whoami", &json!({})).await? }));
-    say(&json!({ "did": "write", "result": client.call("create_pack", &json!({ "name": "Pack 1" })).await? }));
-    let found = client.call("search_packs", &json!({ "query": "Pack" })).await?;
+    say(&json!({ "did": "write", "result": client.call("create_pack", &new_pack("Pack 1")).await? }));
+    let found = client.call("search_packs", &json!({ "type": "context", "query": "friendly" })).await?;
     say(&json!({ "did": "read after write", "result": found }));
-    say(&json!({ "did": "write again", "result": client.call("create_pack", &json!({ "name": "Pack 2" })).await? }));
+    say(&json!({ "did": "write again", "result": client.call("create_pack", &new_pack("Pack 2")).await? }));
     say(&json!({ "did": "end" }));
     client.session.cancel().await?;
     Ok(())

@@ -10,6 +10,8 @@
 mod arguments;
 mod asking;
 mod calls;
+#[cfg(feature = "mcp-conformance")]
+mod conformance;
 mod guard;
 mod resources;
 mod server;
@@ -36,9 +38,15 @@ use crate::{
     http::errors::{ApiError, EdgeError, error},
 };
 
+/// What answers the messages.
+#[cfg(not(feature = "mcp-conformance"))]
+type Server = McpServer;
+#[cfg(feature = "mcp-conformance")]
+type Server = conformance::Fixtures<McpServer>;
+
 /// Speaks the protocol with the clients of this node.
 #[derive(Clone)]
-pub struct Protocol(Arc<StreamableHttpService<McpServer, NeverSessionManager>>);
+pub struct Protocol(Arc<StreamableHttpService<Server, NeverSessionManager>>);
 
 impl Protocol {
     #[must_use]
@@ -52,7 +60,7 @@ impl Protocol {
             .disable_allowed_origins()
             .with_max_request_body_bytes(app.config.http.body_limit);
         let app = app.clone();
-        let server = move || Ok(McpServer::new(app.clone()));
+        let server = move || Ok(Server::from(McpServer::new(app.clone())));
         Self(Arc::new(StreamableHttpService::new(server, Arc::default(), config)))
     }
 }
