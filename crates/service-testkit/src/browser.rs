@@ -1,6 +1,7 @@
 //! A real browser: Debian's Chromium, driven over its driver's protocol.
 
 use std::{
+    os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -44,8 +45,9 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Chromium exits with its driver.
-        drop(self.driver.kill());
+        // Chromium outlives its driver, so the whole process group has to go.
+        let group = format!("-{}", self.driver.id());
+        drop(Command::new("kill").args(["-KILL", "--", &group]).status());
         drop(self.driver.wait());
     }
 }
@@ -57,6 +59,7 @@ impl Browser {
             .arg(format!("--port={port}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .context("chromedriver does not run; Debian has it in chromium-driver")?;
         let client = Client::builder().no_proxy().timeout(Duration::from_secs(60)).build()?;
