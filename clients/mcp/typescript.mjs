@@ -61,9 +61,9 @@ did('connect', { protocol: client.getNegotiatedProtocolVersion?.() ?? transport.
 const { tools } = await client.listTools()
 did('list', { tools: tools.map(tool => tool.name) })
 const call = (name, parameters) => withUser(() => client.callTool({ name, arguments: parameters }))
-// Version 1 answers 403 with a refresh if it can, which brings no scope: it steps up only without refresh tokens.
+// Without refresh tokens there is nothing to do when one has expired.
 if (!WITHOUT_REFRESH) await reads(call)
-if (SDK !== 'v1' || WITHOUT_REFRESH) await writes(call)
+await writes(call)
 did('end', { scope: kept.tokens.scope })
 await client.close()
 callback.close()

@@ -24,7 +24,7 @@ struct Step {
     run: fn(&mut Steps) -> Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "lint", what: "formatting, words, documents, spelling, workflows, clippy, map", run: lint },
     Step { name: "deps", what: "forbidden dependencies, licences, bans, sources, unused dependencies", run: deps },
     Step { name: "doc", what: "rustdoc with warnings as errors, manual pages", run: doc },
@@ -32,6 +32,7 @@ const STEPS: [Step; 7] = [
     Step { name: "description", what: "the running service against its own description", run: description },
     Step { name: "test", what: "all tests that need neither a browser nor a keyring", run: test },
     Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
+    Step { name: "mcp", what: "MCP clients that others wrote, and the official conformance suite", run: mcp },
 ];
 
 /// Dependencies that a crate must not have, because they would make its promise in ARCHITECTURE.md impossible to keep.
@@ -122,6 +123,10 @@ fn browser(steps: &mut Steps) -> Result<()> {
         "Browser, clients and keyring",
         &["--workspace", "--test", "browser", "--test", "clients", "--test", "keyring"],
     )
+}
+
+fn mcp(steps: &mut Steps) -> Result<()> {
+    steps.run("MCP clients and the conformance suite", "cargo xtask mcp-interop")
 }
 
 fn depends(package: &str, on: &str) -> Result<bool> {

@@ -110,14 +110,20 @@ fn root() -> std::path::PathBuf {
 
 /// Builds `serviced` in this program's profile; returns its path.
 fn build_server(release: bool) -> Result<std::path::PathBuf> {
+    build_program("serviced", release)
+}
+
+/// Builds a program of the workspace in this program's profile; returns its path.
+fn build_program(name: &str, release: bool) -> Result<std::path::PathBuf> {
     let mut build = std::process::Command::new("cargo");
-    build.args(["build", "--quiet", "--package", "service-server", "--bin", "serviced"]).current_dir(root());
+    // All packages at once: of one alone, cargo would build dependencies again with other features.
+    build.args(["build", "--quiet", "--workspace", "--bin", name]).current_dir(root());
     if release {
         build.arg("--release");
     }
-    ensure!(build.status()?.success(), "the server does not build");
+    ensure!(build.status()?.success(), "{name} does not build");
     let here = std::env::current_exe()?;
-    Ok(here.parent().context("this program has no directory")?.join("serviced"))
+    Ok(here.parent().context("this program has no directory")?.join(name))
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

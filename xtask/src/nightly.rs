@@ -9,6 +9,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("Nodes killed between commit and response", "cargo xtask faults --long")?;
     steps.run("Commands killed while they refresh", "cargo xtask cli-kills")?;
     steps.run("The description against the service", "cargo xtask schemathesis")?;
+    steps.run("MCP clients and the conformance suite", "cargo xtask mcp-interop")?;
     let in_partitions = [("SERVICE_TEST_PARTITIONS", "8")];
     steps.run_with("Tests on tables in partitions", "cargo test --locked --workspace", &in_partitions)?;
     let many = [("SERVICE_TEST_SIGN_INS", "10000")];

@@ -15,7 +15,7 @@ use super::{
     conversation::{Done, converse},
     user::User,
 };
-use crate::root;
+use crate::{build_program, root};
 
 /// A client, and the program that drives it.
 pub(super) struct McpClient {
@@ -26,6 +26,8 @@ pub(super) struct McpClient {
     variables: &'static [(&'static str, &'static str)],
     /// Names itself by the address of a metadata document, instead of registering.
     by_document: bool,
+    /// Whether its user allows reading only at first, so that the client has to ask again before it writes.
+    narrowed: bool,
     /// The steps, in order, with how often the client sends its user to the browser for each.
     steps: &'static [(&'static str, u32)],
 }
@@ -35,9 +37,12 @@ enum Program {
     Script(&'static str),
     Python,
     Rust,
+    /// The command of this project.
+    Service,
 }
 
-const EVERYTHING: &[(&str, u32)] = &[
+/// The user is asked again before the first write, and not after it.
+const STEPPED_UP: &[(&str, u32)] = &[
     ("connect", 1),
     ("list", 0),
     ("read", 0),
@@ -48,120 +53,148 @@ const EVERYTHING: &[(&str, u32)] = &[
     ("end", 0),
 ];
 
-const READING: &[(&str, u32)] = &[("connect", 1), ("list", 0), ("read", 0), ("read after expiry", 0), ("end", 0)];
+/// The user is asked once.
+const ALLOWED: &[(&str, u32)] = &[
+    ("connect", 1),
+    ("list", 0),
+    ("read", 0),
+    ("read after expiry", 0),
+    ("write", 0),
+    ("read after write", 0),
+    ("write again", 0),
+    ("end", 0),
+];
 
-pub(super) const ALL: [McpClient; 13] = [
-    typescript("ts-v2", "TypeScript SDK 2, revision 2025-11-25", &[("SDK", "v2")], EVERYTHING),
-    typescript(
-        "ts-v2-2026",
-        "TypeScript SDK 2, revision 2026-07-28",
-        &[("SDK", "v2"), ("PIN", "2026-07-28")],
-        EVERYTHING,
-    ),
-    by_document(typescript(
-        "ts-v2-document",
-        "TypeScript SDK 2, revision 2026-07-28, by metadata document",
-        &[("SDK", "v2"), ("PIN", "2026-07-28")],
-        EVERYTHING,
-    )),
-    typescript("ts-v1", "TypeScript SDK 1: refreshes", &[("SDK", "v1")], READING),
-    typescript(
-        "ts-v1-writes",
-        "TypeScript SDK 1: writes, reads and writes again, and its user is asked once for that",
-        &[("SDK", "v1"), ("WITHOUT_REFRESH", "yes")],
-        &[("connect", 1), ("list", 0), ("write", 1), ("read after write", 0), ("write again", 0), ("end", 0)],
-    ),
+/// A client that steps up. Its name, text and program are to be filled in.
+const CLIENT: McpClient = McpClient {
+    name: "",
+    what: "",
+    program: Program::Script("typescript.mjs"),
+    variables: &[],
+    by_document: false,
+    narrowed: true,
+    steps: STEPPED_UP,
+};
+
+pub(super) const ALL: [McpClient; 14] = [
+    McpClient { name: "ts-v2", what: "TypeScript SDK 2, revision 2025-11-25", variables: &[("SDK", "v2")], ..CLIENT },
     McpClient {
-        name: "python",
-        what: "Python SDK 2",
-        program: Program::Python,
-        variables: &[],
-        by_document: false,
-        steps: EVERYTHING,
+        name: "ts-v2-2026",
+        what: "TypeScript SDK 2, revision 2026-07-28",
+        variables: &[("SDK", "v2"), ("PIN", "2026-07-28")],
+        ..CLIENT
     },
+    McpClient {
+        name: "ts-v2-document",
+        what: "TypeScript SDK 2, revision 2026-07-28, by metadata document",
+        variables: &[("SDK", "v2"), ("PIN", "2026-07-28")],
+        by_document: true,
+        ..CLIENT
+    },
+    // Version 1 answers a missing scope with a refresh if it can, which brings no scope.
+    McpClient {
+        name: "ts-v1",
+        what: "TypeScript SDK 1: writes, reads and writes again, and its user is asked once",
+        variables: &[("SDK", "v1")],
+        narrowed: false,
+        steps: ALLOWED,
+        ..CLIENT
+    },
+    McpClient {
+        name: "ts-v1-step-up",
+        what: "TypeScript SDK 1 in an app that keeps no refresh tokens",
+        variables: &[("SDK", "v1"), ("WITHOUT_REFRESH", "yes")],
+        steps: &[("connect", 1), ("list", 0), ("write", 1), ("read after write", 0), ("write again", 0), ("end", 0)],
+        ..CLIENT
+    },
+    McpClient { name: "python", what: "Python SDK 2", program: Program::Python, ..CLIENT },
     McpClient {
         name: "python-document",
         what: "Python SDK 2, by metadata document",
         program: Program::Python,
-        variables: &[],
         by_document: true,
-        steps: EVERYTHING,
+        ..CLIENT
     },
-    // It recovers from a missing scope only if it was told how to name itself.
-    inspector(
-        "inspector",
-        "The Inspector's command line, revision 2025-11-25: refreshes",
-        &[("ERA", "legacy"), ("READ_ONLY", "yes")],
-        READING,
-    ),
-    by_document(inspector(
-        "inspector-document",
-        "The Inspector's command line, revision 2026-07-28, by metadata document",
-        &[("ERA", "modern")],
-        EVERYTHING,
-    )),
+    // The Inspector looks at the scopes of a challenge only if it was told how to name itself.
+    McpClient {
+        name: "inspector",
+        what: "The Inspector's command line, revision 2025-11-25: reads",
+        program: Program::Script("inspector.mjs"),
+        variables: &[("ERA", "legacy"), ("READ_ONLY", "yes")],
+        narrowed: false,
+        steps: &[("connect", 1), ("list", 0), ("read", 0), ("read after expiry", 0), ("end", 0)],
+        ..CLIENT
+    },
+    McpClient {
+        name: "inspector-document",
+        what: "The Inspector's command line, revision 2026-07-28, by metadata document",
+        program: Program::Script("inspector.mjs"),
+        variables: &[("ERA", "modern")],
+        by_document: true,
+        ..CLIENT
+    },
     McpClient {
         name: "mcp-remote",
         what: "mcp-remote, under a client that only speaks stdio",
         program: Program::Script("stdio.mjs"),
-        variables: &[("BRIDGE", "mcp-remote")],
-        by_document: false,
-        steps: EVERYTHING,
+        ..CLIENT
     },
     McpClient {
-        name: "rmcp",
-        what: "rmcp's own client, revision 2025-11-25",
-        program: Program::Rust,
-        variables: &[],
-        by_document: false,
-        steps: EVERYTHING,
+        name: "service",
+        what: "service mcp serve, under a client that only speaks stdio",
+        program: Program::Service,
+        narrowed: false,
+        // Its user signs in and creates the tokens in a terminal. The bridge never asks.
+        steps: &[
+            ("prepare", 1),
+            ("prepare", 0),
+            ("connect", 0),
+            ("list", 0),
+            ("read", 0),
+            ("read after expiry", 0),
+            ("write", 0),
+            ("read after write", 0),
+            ("write again", 0),
+            ("end", 0),
+        ],
+        ..CLIENT
     },
+    McpClient { name: "rmcp", what: "rmcp's own client, revision 2025-11-25", program: Program::Rust, ..CLIENT },
     McpClient {
         name: "rmcp-document",
         what: "rmcp's own client, revision 2026-07-28, by metadata document",
         program: Program::Rust,
         variables: &[("PIN", "2026-07-28")],
         by_document: true,
-        steps: EVERYTHING,
+        ..CLIENT
     },
     McpClient {
         name: "authorization-suite",
         what: "The authorization scenarios of the official conformance suite",
         program: Program::Script("authorization.mjs"),
-        variables: &[],
-        by_document: false,
+        narrowed: false,
         steps: &[("end", 1)],
+        ..CLIENT
     },
 ];
 
-const fn typescript(
-    name: &'static str,
-    what: &'static str,
-    variables: &'static [(&'static str, &'static str)],
-    steps: &'static [(&'static str, u32)],
-) -> McpClient {
-    McpClient { name, what, program: Program::Script("typescript.mjs"), variables, by_document: false, steps }
-}
-
-const fn inspector(
-    name: &'static str,
-    what: &'static str,
-    variables: &'static [(&'static str, &'static str)],
-    steps: &'static [(&'static str, u32)],
-) -> McpClient {
-    McpClient { name, what, program: Program::Script("inspector.mjs"), variables, by_document: false, steps }
-}
-
-const fn by_document(client: McpClient) -> McpClient {
-    McpClient { by_document: true, ..client }
-}
-
 /// Lets a client do everything that it has to do, and checks that it did.
 pub(super) async fn run(server: &TestServer, certificate: &Certificate, client: &McpClient) -> Result<()> {
-    let user = User::new(server, client.name).await?;
+    let user = User::new(server, client.name, client.narrowed).await?;
     let home = tempfile::tempdir()?;
     let mut command = program(&client.program);
     surround(&mut command, server, home.path())?;
+    if let Program::Service = client.program {
+        let service = build_program("service", !cfg!(debug_assertions))?;
+        let log_in = ["login --store file", "mcp login --personal --scope 'read write'"]
+            .map(|arguments| format!("{} {arguments}", service.display()));
+        command
+            .env("SERVICE_API_URL", &server.http.url)
+            .env("SERVICE_CONFIG_DIR", home.path())
+            .env("SERVICE_BROWSER", "true")
+            .env("PREPARE", json!(log_in).to_string())
+            .env("COMMAND", json!([service, "mcp", "serve"]).to_string());
+    }
     command.envs(client.variables.iter().copied());
     command.env("CLIENT_ID", make_client(server, "Conformance", "http://127.0.0.1/callback").await?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -179,11 +212,8 @@ pub(super) async fn run(server: &TestServer, certificate: &Certificate, client: 
 fn program(program: &Program) -> Command {
     let installed = root().join("target/clients/mcp");
     match program {
-        Program::Script(name) => {
-            let mut command = Command::new(installed.join("node_modules/.bin/node"));
-            command.arg(installed.join(name));
-            command
-        }
+        Program::Script(name) => script(name),
+        Program::Service => script("stdio.mjs"),
         Program::Python => {
             let mut command = Command::new(installed.join("python/bin/python"));
             command.arg(installed.join("python_client.py"));
@@ -193,11 +223,18 @@ fn program(program: &Program) -> Command {
     }
 }
 
+fn script(name: &str) -> Command {
+    let installed = root().join("target/clients/mcp");
+    let mut command = Command::new(installed.join("node_modules/.bin/node"));
+    command.arg(installed.join(name));
+    command
+}
+
 /// Sets what every client finds around it: the server, its tools, and an empty home.
 fn surround(command: &mut Command, server: &TestServer, home: &Path) -> Result<()> {
     let modules = root().join("target/clients/mcp/node_modules").canonicalize()?;
     let (url, node) = (format!("{}/mcp", server.http.url), modules.join(".bin/node"));
-    let bridge = modules.join("mcp-remote/dist/proxy.js");
+    let mcp_remote = modules.join("mcp-remote/dist/proxy.js");
     command
         .current_dir(home)
         .env("HOME", home)
@@ -213,7 +250,7 @@ fn surround(command: &mut Command, server: &TestServer, home: &Path) -> Result<(
         .env("MCP_URL", &url)
         .env("INSPECTOR", modules.join("@modelcontextprotocol/inspector/clients/launcher/build/index.js"))
         .env("CONFORMANCE", modules.join("@modelcontextprotocol/conformance/dist/index.js"))
-        .env("COMMAND", json!([node, bridge, url, "--auth-timeout", "120"]).to_string());
+        .env("COMMAND", json!([node, mcp_remote, url, "--auth-timeout", "120"]).to_string());
     Ok(())
 }
 

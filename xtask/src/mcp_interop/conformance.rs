@@ -50,7 +50,8 @@ pub(super) fn run() -> Result<()> {
         let serviced = Process::start(&binary, &settings, &server.leaks)?;
         let token = access_token(server, &serviced).await?;
         let proxy = BearerProxy::start(&serviced.http.url, &token)?;
-        RUNS.iter().try_for_each(|run| run.all(&proxy.url))
+        let url = proxy.url.clone();
+        tokio::task::spawn_blocking(move || RUNS.iter().try_for_each(|run| run.all(&url))).await?
     })
 }
 

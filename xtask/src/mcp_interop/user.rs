@@ -1,6 +1,9 @@
 //! The user of a client: signs in and agrees in Chromium.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use service_testkit::{
@@ -30,13 +33,15 @@ pub(super) struct User<'a> {
     pub(super) server: &'a TestServer,
     browser: Browser,
     pub(super) email: String,
+    /// Whether the next consent is for reading only.
+    narrows: Cell<bool>,
 }
 
 impl<'a> User<'a> {
-    /// A user with a new browser, who has never been here.
-    pub(super) async fn new(server: &'a TestServer, name: &str) -> Result<Self> {
+    /// A user with a new browser, who has never been here, and who may allow reading only at first.
+    pub(super) async fn new(server: &'a TestServer, name: &str, narrows: bool) -> Result<Self> {
         let browser = Browser::open(Looks::default()).await?;
-        Ok(Self { server, browser, email: format!("{name}@harbour.example") })
+        Ok(Self { server, browser, email: format!("{name}@harbour.example"), narrows: Cell::new(narrows) })
     }
 
     /// Opens the address that a client printed, signs in if need be, and agrees. Returns how many pages asked for consent.
@@ -47,7 +52,7 @@ impl<'a> User<'a> {
         loop {
             let here = browser.address().await?;
             if !here.starts_with(base.as_str()) {
-                ensure!(here.contains("code="), "the client got no code: {here}");
+                ensure!(!here.contains("error="), "the client got no code: {here}");
                 return Ok(consents);
             }
             let page = browser.run(PAGE).await?;
@@ -64,7 +69,8 @@ impl<'a> User<'a> {
                 "consent" => {
                     browser.run(CHOOSE_SPACE).await?;
                     consents += 1;
-                    self.submit("button[value=allow]").await?;
+                    let button = if self.narrows.take() { "button[value=allow-read]" } else { "button[value=allow]" };
+                    self.submit(button).await?;
                 }
                 _ => {
                     let text = || async { browser.text("body").await.unwrap_or_default() };
