@@ -48,6 +48,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram>,
     refreshes: Family<RefreshLabels, Counter>,
+    tool_calls: Family<ToolLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     pub otp_sends_refused: Counter,
     pub otp_sends_used: Gauge<f64, AtomicU64>,
@@ -85,6 +86,12 @@ struct RefreshLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ToolLabels {
+    tool: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TaskLabels {
     task: &'static str,
 }
@@ -101,6 +108,7 @@ impl Default for Metrics {
             requests: Family::default(),
             seconds,
             refreshes: Family::default(),
+            tool_calls: Family::default(),
             task_last_success: Family::default(),
             otp_sends_refused: Counter::default(),
             otp_sends_used: Gauge::default(),
@@ -127,6 +135,7 @@ impl Default for Metrics {
             metrics.seconds.clone(),
         );
         registry.register("refreshes", "Refresh tokens presented, by outcome", metrics.refreshes.clone());
+        registry.register("mcp_tool_calls", "Calls of MCP tools, by tool and outcome", metrics.tool_calls.clone());
         metrics.register_limits(&mut registry);
         metrics.register_background(&mut registry);
         metrics.register_node(&mut registry);
@@ -213,6 +222,11 @@ impl Metrics {
             RotationVerdict::Revoke(_) => "replayed",
         };
         self.refreshes.get_or_create(&RefreshLabels { outcome }).inc();
+    }
+
+    /// Counts a call of an MCP tool.
+    pub fn tool_called(&self, tool: &'static str, outcome: &'static str) {
+        self.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
 
     /// Records that a round of a background task succeeded.

@@ -120,7 +120,15 @@ impl ServerHandler for McpServer {
         };
         let call = Call { app: &self.app, admitted: &admitted, tool, asking };
         let run = async { call.run(Arguments::new(request.arguments)).await.ok_or_else(failed) };
-        while_awaited(&context, &admitted, run).await
+        let response = while_awaited(&context, &admitted, run).await;
+        let outcome = match &response {
+            Ok(CallToolResponse::Complete(result)) if result.is_error == Some(true) => "refused",
+            Ok(CallToolResponse::Complete(_)) => "succeeded",
+            Ok(_) => "asked",
+            Err(_) => "failed",
+        };
+        self.app.metrics.tool_called(&tool.described.name, outcome);
+        response
     }
 
     async fn list_resources(
