@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { close, did, open, reads, writes } from './talk.mjs'
 
-const { MCP_URL, INSPECTOR, ERA, DOCUMENT, READ_ONLY } = process.env
+const { MCP_URL, INSPECTOR, ERA, DOCUMENT } = process.env
 
 /** Runs the Inspector; returns the JSON that it prints. */
 function inspect(...args) {
@@ -39,6 +39,6 @@ did('list', { tools: tools.map(tool => tool.name) })
 const call = (name, parameters) =>
   inspect('--method', 'tools/call', '--tool-name', name, '--tool-args-json', JSON.stringify(parameters))
 await reads(call)
-if (!READ_ONLY) await writes(call)
+await writes(call)
 did('end')
 close()

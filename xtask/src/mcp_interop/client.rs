@@ -115,14 +115,14 @@ pub(super) const ALL: [McpClient; 14] = [
         by_document: true,
         ..CLIENT
     },
-    // The Inspector looks at the scopes of a challenge only if it was told how to name itself.
+    // The Inspector asks for more scopes only if it was told how to name itself.
     McpClient {
         name: "inspector",
-        what: "The Inspector's command line, revision 2025-11-25: reads",
+        what: "The Inspector's command line, revision 2025-11-25",
         program: Program::Script("inspector.mjs"),
-        variables: &[("ERA", "legacy"), ("READ_ONLY", "yes")],
+        variables: &[("ERA", "legacy")],
         narrowed: false,
-        steps: &[("connect", 1), ("list", 0), ("read", 0), ("read after expiry", 0), ("end", 0)],
+        steps: ALLOWED,
         ..CLIENT
     },
     McpClient {
