@@ -32,14 +32,16 @@ pub(crate) struct McpInteropOptions {
 }
 
 pub(crate) fn run(options: &McpInteropOptions) -> Result<()> {
-    let known = || client::ALL.iter().map(|client| client.name).chain([conformance::NAME]);
+    let suite = (conformance::NAME, conformance::WHAT);
+    let known = || client::ALL.iter().map(|client| (client.name, client.what)).chain([suite]);
     if options.list {
-        client::ALL.iter().for_each(|client| say(&format!("{:24} {}", client.name, client.what)));
-        say(&format!("{:24} {}", conformance::NAME, conformance::WHAT));
+        for (name, what) in known() {
+            say(&format!("{name:24} {what}"));
+        }
         return Ok(());
     }
     for name in &options.clients {
-        ensure!(known().any(|one| one == name), "no client is called {name}; --list shows their names");
+        ensure!(known().any(|(one, _)| one == name), "no client is called {name}; --list shows their names");
     }
     let wanted = |name: &str| options.clients.is_empty() || options.clients.iter().any(|one| one == name);
     install()?;
@@ -56,7 +58,9 @@ pub(crate) fn run(options: &McpInteropOptions) -> Result<()> {
         conformance::run()?;
         lines.push(format!("{:6.1} s  {}", began.elapsed().as_secs_f32(), conformance::NAME));
     }
-    lines.iter().for_each(|line| say(line));
+    for line in lines {
+        say(&line);
+    }
     Ok(())
 }
 
