@@ -125,8 +125,12 @@ fn browser(steps: &mut Steps) -> Result<()> {
     )
 }
 
+/// The clients that differ most from each other, and the official suites. `cargo xtask nightly` runs all clients.
+const MCP_CLIENTS: &str = "cargo xtask mcp-interop --client ts-v1 --client ts-v2-2026 --client python --client service \
+    --client authorization-suite --client server-suite";
+
 fn mcp(steps: &mut Steps) -> Result<()> {
-    steps.run("MCP clients and the conformance suite", "cargo xtask mcp-interop")
+    steps.run("MCP clients and the conformance suite", MCP_CLIENTS)
 }
 
 fn depends(package: &str, on: &str) -> Result<bool> {

@@ -32,6 +32,13 @@ pub(super) struct McpClient {
     steps: &'static [(&'static str, u32)],
 }
 
+impl McpClient {
+    /// Whether it has to be built first.
+    pub(super) const fn is_rust(&self) -> bool {
+        matches!(self.program, Program::Rust)
+    }
+}
+
 enum Program {
     /// A script in clients/mcp.
     Script(&'static str),

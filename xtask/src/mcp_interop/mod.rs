@@ -45,6 +45,10 @@ pub(crate) fn run(options: &McpInteropOptions) -> Result<()> {
     }
     let wanted = |name: &str| options.clients.is_empty() || options.clients.iter().any(|one| one == name);
     install()?;
+    if client::ALL.iter().any(|client| client.is_rust() && wanted(client.name)) {
+        say_error("Building an MCP client in Rust …");
+        clients::build(&root().join("clients/mcp/rmcp"), &root().join("target/clients/mcp/rmcp"))?;
+    }
     let mut lines = Vec::new();
     for client in client::ALL.iter().filter(|client| wanted(client.name)) {
         say_error(&format!("── {}: {}", client.name, client.what));
@@ -81,9 +85,7 @@ fn install() -> Result<()> {
         tools::install_node(&target)?;
         fs::write(marker, lock)?;
     }
-    tools::install_python(&target.join("python"), &sources.join("requirements.txt"))?;
-    say_error("Building an MCP client in Rust …");
-    clients::build(&sources.join("rmcp"), &target.join("rmcp"))
+    tools::install_python(&target.join("python"), &sources.join("requirements.txt"))
 }
 
 /// Runs a test against a server whose name is its address, as clients insist on. Its clock stands still until a test moves

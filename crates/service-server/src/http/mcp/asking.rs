@@ -63,7 +63,7 @@ impl Asking {
     }
 
     /// Asks in which space something is created. `None`: there is no choice.
-    pub(super) fn ask_space(&self, workspaces: &[Workspace]) -> Option<CallToolResponse> {
+    pub(super) fn ask_space(workspaces: &[Workspace]) -> Option<CallToolResponse> {
         if workspaces.is_empty() {
             return None;
         }

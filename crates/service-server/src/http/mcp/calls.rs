@@ -166,7 +166,7 @@ impl Call<'_> {
             UserAnswer::None => {
                 let all = workspaces::list(self.app, &actor, PageRequest::first(MAX_LIMIT)).await?.data;
                 let writable: Vec<_> = all.into_iter().filter(|workspace| workspace.role != Role::Viewer).collect();
-                return Ok(self.asking.ask_space(&writable));
+                return Ok(Asking::ask_space(&writable));
             }
         }
         Ok(None)

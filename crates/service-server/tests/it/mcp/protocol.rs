@@ -142,7 +142,7 @@ fn the_trace_of_a_client_is_in_the_log_and_its_messages_are_not_whatever_the_fil
             let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
             let params = json!({
                 "name": "create_project", "arguments": { "name": "Lighthouse" },
-                "_meta": { "traceparent": format!("00-{trace}-00f067aa0ba902b7-01") },
+                "_meta": { "traceparent": format!("00-{trace}-00f067aa00a902b7-01") },
             });
             let (client, request) = request(server, NEWEST, "tools/call", &params).bearer_auth(&token).build_split();
             let mut request = request?;
