@@ -15,7 +15,7 @@ use service_api::{
 };
 use service_testkit::server::with_server;
 
-use crate::docs::description::check_file;
+use crate::{docs::description::check_file, support::mcp};
 
 const NOTE: &str = "<!-- Generated: WRITE_MANUAL=1 cargo test -p service-server --test it reference -->";
 
@@ -23,8 +23,10 @@ const NOTE: &str = "<!-- Generated: WRITE_MANUAL=1 cargo test -p service-server 
 fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
     with_server(async |server| {
         // Metrics with labels appear with their first sample.
-        let ann = server.sign_in("ann@acme.example", "read").await?;
+        let ann = server.sign_in("ann@acme.example", "read write").await?;
         server.refresh(&ann.refresh_token).await?;
+        let token = mcp::token(server, &ann, "read").await?;
+        mcp::done(server, &token, "whoami", &serde_json::json!({})).await?;
         let text = server.ops.get("/metrics", None).await?.text;
         let mut page = format!(
             "# Metrics\n\n{NOTE}\n\n\
