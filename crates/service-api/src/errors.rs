@@ -86,7 +86,7 @@ pub enum Reason {
     WorkspaceRemoved,
     UserDisabled,
     ClientDisabled,
-    /// The token is for `/mcp`, not for `/v1`.
+    /// The token is for another resource: for `/mcp` instead of `/v1`, or the other way round.
     WrongAudience,
 }
 

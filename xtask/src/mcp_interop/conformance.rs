@@ -26,7 +26,7 @@ const REVISION: &str = "2026-07-28";
 /// How many required scenarios may fail. It only falls.
 const MOST_FAILURES: usize = 0;
 
-/// Scenarios of the revision that the suite requires of nobody yet.
+/// Scenarios of the revision that the suite does not require yet.
 const PENDING: [&str; 3] = ["json-schema-2020-12", "http-header-validation", "http-custom-header-server-validation"];
 
 /// An earlier revision that most clients speak.

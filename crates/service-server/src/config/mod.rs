@@ -15,10 +15,11 @@ use service_rules::{
 };
 use zeroize::Zeroizing;
 
+pub(crate) use self::values::is_local;
 use self::values::{
     FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls,
-    failure_share, filter, host, hosts, is_local, keep_days, mail_tls, mailbox, network_rates, networks,
-    raised_networks, rate, root_keys, windows,
+    failure_share, filter, host, hosts, keep_days, mail_tls, mailbox, network_rates, networks, raised_networks, rate,
+    root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},

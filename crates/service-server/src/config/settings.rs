@@ -204,7 +204,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "limits.requests_per_user",
         Some("1200+72000"),
-        "Requests to /v1 with tokens of one user, on each node: burst+per hour.",
+        "Requests to /v1 and /mcp with tokens of one user, on each node: burst+per hour.",
     ),
     setting(
         "limits.writes_per_user",

@@ -42,7 +42,8 @@ pub(super) fn filter(text: &str) -> Option<String> {
     EnvFilter::try_new(text).ok().map(|_| text.to_owned())
 }
 
-pub(super) fn is_local(host: &str) -> bool {
+/// Whether a host is this machine itself.
+pub(crate) fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1" | "[::1]")
 }
 

@@ -129,14 +129,18 @@ fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Malfo
 }
 
 fn read_json(bytes: &[u8]) -> Result<Value, MalformedRequest> {
-    match json::read(bytes) {
-        Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(MalformedRequest::Body("The body must be a JSON object.".into())),
-        Err(json::JsonError) => {
-            let text = "The body isn't valid JSON. Check its syntax, and for duplicate keys and deep nesting.";
-            Err(MalformedRequest::Body(text.into()))
-        }
+    match parse_json(bytes)? {
+        value @ Value::Object(_) => Ok(value),
+        _ => Err(MalformedRequest::Body("The body must be a JSON object.".into())),
     }
+}
+
+/// Parses JSON strictly.
+pub fn parse_json(bytes: &[u8]) -> Result<Value, MalformedRequest> {
+    json::read(bytes).map_err(|json::JsonError| {
+        let text = "The body isn't valid JSON. Check its syntax, and for duplicate keys and deep nesting.";
+        MalformedRequest::Body(text.into())
+    })
 }
 
 /// Converts a form to the JSON object with the same parameters.

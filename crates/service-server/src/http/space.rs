@@ -53,11 +53,16 @@ impl<S: Needs + Send> FromRequestParts<App> for OwnSpace<S> {
 async fn enter<S: Needs + Send>(parts: &mut Parts, app: &App, right: Right) -> Result<Space<S>, ApiError> {
     let caller = Caller::<S>::from_request_parts(parts, app).await?;
     let query = Query::read(parts)?;
-    let requested = Requested::parse(query.get("workspaceId")).ok_or_else(|| {
+    let requested = requested(&query)?;
+    let entered = enter_space::enter_space(app, &caller.actor(), requested, right).await?;
+    Ok(Space { caller, entered, query })
+}
+
+/// The space that a query names.
+pub fn requested(query: &Query) -> Result<Requested, MalformedRequest> {
+    Requested::parse(query.get("workspaceId")).ok_or_else(|| {
         MalformedRequest::Query(
             "workspaceId must be a workspace ID or `personal`. Leave it out for the default.".into(),
         )
-    })?;
-    let entered = enter_space::enter_space(app, &caller.actor(), requested, right).await?;
-    Ok(Space { caller, entered, query })
+    })
 }

@@ -1,4 +1,4 @@
-//! Limits on the requests of a user to `/v1`, in the memory of each node.
+//! Limits on the requests of a user to `/v1` and `/mcp`, in the memory of each node.
 //!
 //! These limits protect a node from one account, so each node counts separately. Limits that protect accounts are in
 //! the database (`flows/rate_limit.rs`).

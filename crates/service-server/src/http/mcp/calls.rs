@@ -2,7 +2,7 @@
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use service_api::{contents::Kind, errors::ErrorCode, page::MAX_LIMIT, scope, workspaces::Role};
 use service_rules::space::{Requested, Right, SpaceAccess};
 
@@ -50,7 +50,7 @@ impl Call<'_> {
     /// Runs the tool. A call that is refused says why in its result. `None`: something went wrong on our side, and the
     /// response is an error of HTTP.
     pub(super) async fn run(&self, arguments: Arguments) -> Option<CallToolResponse> {
-        match self.respond(arguments).await {
+        match self.act(arguments).await {
             Ok(response) => Some(response),
             Err(refused) if is_of_service(refused.code()) => {
                 self.admitted.fail(refused);
@@ -61,20 +61,7 @@ impl Call<'_> {
     }
 
     /// Runs the tool, or asks the user back.
-    async fn respond(&self, mut arguments: Arguments) -> Result<CallToolResponse, ApiError> {
-        match self.tool.action {
-            Action::Delete(kind) => self.delete(kind, arguments).await,
-            Action::Create(_) if arguments.names_no_space() => {
-                if let Some(question) = self.choose_space(&mut arguments).await? {
-                    return Ok(question);
-                }
-                Ok(CallToolResult::structured(self.result(arguments).await?).into())
-            }
-            _ => Ok(CallToolResult::structured(self.result(arguments).await?).into()),
-        }
-    }
-
-    async fn result(&self, mut arguments: Arguments) -> Result<Value, ApiError> {
+    async fn act(&self, mut arguments: Arguments) -> Result<CallToolResponse, ApiError> {
         let app = self.app;
         let actor = self.admitted.caller.actor();
         match self.tool.action {
@@ -105,6 +92,9 @@ impl Call<'_> {
                 returned(contents::find(app, &actor, collection, &id).await?.content)
             }
             Action::Create(kind) => {
+                if let Some(question) = self.choose_space(&mut arguments).await? {
+                    return Ok(question);
+                }
                 let collection = self.collection(kind, &mut arguments).await?;
                 let fields = arguments.into_fields();
                 returned(contents::create(app, &actor, collection, &fields, None).await?.content)
@@ -116,7 +106,7 @@ impl Call<'_> {
                 let fields = arguments.into_fields();
                 returned(contents::update(app, &actor, collection, target, &fields).await?.content)
             }
-            Action::Delete(_) => Err(anyhow::anyhow!("deletions are confirmed first").into()),
+            Action::Delete(kind) => self.delete(kind, arguments).await,
         }
     }
 
@@ -131,7 +121,7 @@ impl Call<'_> {
         }
         let actor = self.admitted.caller.actor();
         match confirmations::delete_confirmed(self.app, &actor, collection, &id, confirmation.as_deref()).await? {
-            DeletionOutcome::Deleted => Ok(CallToolResult::structured(json!({ "id": id, "deleted": true })).into()),
+            DeletionOutcome::Deleted => returned(json!({ "id": id, "deleted": true })),
             DeletionOutcome::NotConfirmed(id) => Ok(self.asking.ask_confirmation(&self.app.config.base_url, id)),
             DeletionOutcome::Denied => Err(error(ErrorCode::Forbidden, DENIED)),
             DeletionOutcome::ChangedSince => Err(error(
@@ -153,7 +143,9 @@ impl Call<'_> {
     /// client cannot ask, it is created in personal space.
     async fn choose_space(&self, arguments: &mut Arguments) -> Result<Option<CallToolResponse>, ApiError> {
         let actor = self.admitted.caller.actor();
-        let is_open = actor.space_access == SpaceAccess::Anywhere(None) && self.admitted.space == Requested::Nothing;
+        let is_open = arguments.names_no_space()
+            && self.admitted.space == Requested::Nothing
+            && actor.space_access == SpaceAccess::Anywhere(None);
         // A client that may not list workspaces is not shown them by a question either.
         if !is_open || !self.asking.can_show_forms() || !self.admitted.may_read(scope::Resource::Workspaces) {
             return Ok(None);
@@ -184,8 +176,9 @@ impl Call<'_> {
     }
 }
 
-fn returned(result: impl Serialize) -> Result<Value, ApiError> {
-    serde_json::to_value(result).map_err(|error| anyhow::Error::from(error).into())
+fn returned(result: impl Serialize) -> Result<CallToolResponse, ApiError> {
+    let value = serde_json::to_value(result).map_err(anyhow::Error::from)?;
+    Ok(CallToolResult::structured(value).into())
 }
 
 /// Whether an error is not the caller's to repair.

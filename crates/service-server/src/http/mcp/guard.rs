@@ -12,11 +12,12 @@ use service_api::{
     errors::ErrorCode::Forbidden,
     scope::{Action, Resource, Scope},
 };
-use service_rules::{json, space::Requested};
+use service_rules::space::Requested;
 use url::{Host, Url};
 
 use crate::{
     app::App,
+    config::is_local,
     flows::clients,
     http::{
         body,
@@ -24,6 +25,7 @@ use crate::{
         errors::{ApiError, MalformedRequest, error},
         mcp::tools::{self, Tool},
         query::Query,
+        space,
     },
     node_limits::user_limits::Usage,
 };
@@ -64,11 +66,7 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
     check_host(app, &parts.headers)?;
     let caller = McpCaller::from_request_parts(&mut parts, app).await?;
     let query = Query::read(&parts)?;
-    let space = Requested::parse(query.get("workspaceId")).ok_or_else(|| {
-        MalformedRequest::Query(
-            "workspaceId must be a workspace ID or `personal`. Leave it out for the default.".into(),
-        )
-    })?;
+    let space = space::requested(&query)?;
     let bytes = body::json_bytes(&mut parts)?;
     let message = read_message(&bytes);
     let needed = message.as_ref().ok().and_then(Needs::of);
@@ -88,19 +86,13 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
 /// Parses the message strictly. The MCP server gets what was parsed here, so that it means the same to both. The parameters
 /// are its last member: `rmcp` would parse them again and again if they came before the method.
 fn read_message(bytes: &[u8]) -> Result<Map<String, Value>, MalformedRequest> {
-    match json::read(bytes) {
-        Ok(Value::Object(mut message)) => {
-            if let Some(params) = message.remove("params") {
-                message.insert("params".into(), params);
-            }
-            Ok(message)
-        }
-        Ok(_) => Err(MalformedRequest::Body("The body must be one JSON-RPC message. Send no batches.".into())),
-        Err(json::JsonError) => {
-            let text = "The body isn't valid JSON. Check its syntax, and for duplicate keys and deep nesting.";
-            Err(MalformedRequest::Body(text.into()))
-        }
+    let Value::Object(mut message) = body::parse_json(bytes)? else {
+        return Err(MalformedRequest::Body("The body must be one JSON-RPC message. Send no batches.".into()));
+    };
+    if let Some(params) = message.remove("params") {
+        message.insert("params".into(), params);
     }
+    Ok(message)
 }
 
 /// What a message needs.
@@ -138,7 +130,7 @@ fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let known = host.is_some_and(|host| {
         let own = app.config.base_url.split_once("://").map_or("", |(_, own)| own);
         let text = host.as_str().to_ascii_lowercase();
-        text == own || is_loopback(host.host()) || app.config.http.mcp_hosts.contains(&text)
+        text == own || is_local(host.host()) || app.config.http.mcp_hosts.contains(&text)
     });
     if known {
         return Ok(());
@@ -153,7 +145,7 @@ async fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let origin = origin.to_str().unwrap_or_default();
     let local = Url::parse(origin).is_ok_and(|url| match url.host() {
-        Some(Host::Domain(name)) => is_loopback(name),
+        Some(Host::Domain(name)) => is_local(name),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
@@ -163,10 +155,6 @@ async fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     }
     let text = "This Origin isn't one of a registered client. Register a redirect URI at this origin first.";
     Err(error(Forbidden, text))
-}
-
-fn is_loopback(host: &str) -> bool {
-    ["localhost", "127.0.0.1", "[::1]"].contains(&host)
 }
 
 /// Puts the trace id of the client into the log lines of this request (W3C Trace Context).

@@ -233,7 +233,7 @@ fn a_token_works_in_the_space_that_its_user_chose_and_in_no_other() -> Result<()
 }
 
 #[test]
-fn trouble_with_the_database_is_503_and_no_result_of_a_tool() -> Result<()> {
+fn a_failure_of_the_service_is_an_error_of_http_and_no_result_of_a_tool() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let token = token(server, &ann, "read write").await?;
