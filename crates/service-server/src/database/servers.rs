@@ -40,6 +40,8 @@ pub struct Servers {
 struct NewestServer {
     identity: Identity,
     first_seen: Instant,
+    /// Whether this node used another server before.
+    is_successor: bool,
 }
 
 impl Servers {
@@ -57,10 +59,11 @@ impl Servers {
             }
             tracing::warn!(timeline = identity.timeline, "Another database server was promoted; using it");
         }
-        if newest.is_some() {
+        let is_successor = newest.is_some();
+        if is_successor {
             self.changed.notify_one();
         }
-        *newest = Some(NewestServer { identity: identity.clone(), first_seen: Instant::now() });
+        *newest = Some(NewestServer { identity: identity.clone(), first_seen: Instant::now(), is_successor });
         Ok(())
     }
 
@@ -68,6 +71,13 @@ impl Servers {
     pub fn with_newest<T>(&self, look: impl FnOnce(Option<&Identity>) -> T) -> T {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         look(newest.as_ref().map(|known| &known.identity))
+    }
+
+    /// Returns when the newest server first responded; `None`: this node has used no other.
+    #[must_use]
+    pub fn changed_at(&self) -> Option<Instant> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.as_ref().filter(|known| known.is_successor).map(|known| known.first_seen)
     }
 
     /// Waits until a different server has responded.
@@ -99,7 +109,9 @@ mod tests {
         assert_eq!(servers.record(&on(1)), Ok(()));
         let before = Instant::now();
         assert!(servers.is_current(before));
+        assert_eq!(servers.changed_at(), None);
         assert_eq!(servers.record(&on(2)), Ok(()));
+        assert!(servers.changed_at().is_some_and(|at| at >= before));
         assert!(!servers.is_current(before));
         assert!(servers.is_current(Instant::now()));
         assert_eq!(servers.record(&on(1)), Err(FormerPrimary));

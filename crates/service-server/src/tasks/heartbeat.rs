@@ -38,7 +38,7 @@ pub async fn beat(app: &App) -> anyhow::Result<()> {
     let db = app.heartbeat_database.connect().await?;
     app.revocations.heartbeat_begun(now, began);
     store::node_heartbeats::replace(&db, app.node_id, now).await?;
-    app.revocations.heartbeat_confirmed(began);
+    app.revocations.heartbeat_confirmed(began, app.servers.changed_at().map(Into::into));
     app.restore_fence.record_confirmed(Anchor { restores, beat_at: now });
     Ok(())
 }

@@ -46,6 +46,8 @@ struct RevocationState {
     arrived_at: Option<Instant>,
     /// When the last confirmed heartbeat of this node began.
     confirmed_at: Option<Instant>,
+    /// When this node turned to the server that confirmed it. Earlier reads are of a former primary.
+    primary_since: Option<Instant>,
     /// The last heartbeats of this node: their times in the database, and when they began.
     heartbeats: VecDeque<(Timestamp, Instant)>,
     clock_is_off: bool,
@@ -87,6 +89,7 @@ impl Default for Revocations {
             read_at: None,
             arrived_at: None,
             confirmed_at: None,
+            primary_since: None,
             heartbeats: VecDeque::new(),
             clock_is_off: false,
         };
@@ -180,10 +183,12 @@ impl Revocations {
         seconds_since(self.state.read().unwrap_or_else(PoisonError::into_inner).heartbeat())
     }
 
-    /// Records that a heartbeat of this node, begun at this moment, was confirmed.
-    pub(crate) fn heartbeat_confirmed(&self, began: Instant) {
+    /// Records that a heartbeat of this node, begun at this moment, was confirmed. `primary_since` is when this node
+    /// turned to the server that confirmed it, if it used another one before.
+    pub(crate) fn heartbeat_confirmed(&self, began: Instant, primary_since: Option<Instant>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.confirmed_at = state.confirmed_at.max(Some(began));
+        state.primary_since = state.primary_since.max(primary_since);
     }
 
     /// Records that a heartbeat of this node is about to be written, with this time.
@@ -256,7 +261,7 @@ impl RevocationState {
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= REVOCATIONS_STALE_AFTER);
         if self.clock_is_off {
             Some(StaleReason::WrongClock)
-        } else if !is_recent(self.read_at) {
+        } else if !is_recent(self.read_at) || self.read_at < self.primary_since {
             Some(StaleReason::NotRead)
         } else if !is_recent(self.heartbeat()) {
             Some(StaleReason::NotConfirmed)
@@ -293,12 +298,15 @@ mod tests {
         Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
     }
 
-    fn stale(read: u64, arrived: Option<u64>, confirmed: Option<u64>) -> Option<StaleReason> {
+    fn read(began: u64, arrived: Option<u64>) -> FeedRead {
+        FeedRead { began: ago(began), arrived_at: arrived.map(ago), now: Timestamp::UNIX_EPOCH }
+    }
+
+    fn stale(began: u64, arrived: Option<u64>, confirmed: Option<u64>) -> Option<StaleReason> {
         let revocations = Revocations::default();
-        let now = Timestamp::UNIX_EPOCH;
-        revocations.record_read(&FeedRead { began: ago(read), arrived_at: arrived.map(ago), now });
+        revocations.record_read(&read(began, arrived));
         if let Some(confirmed) = confirmed {
-            revocations.heartbeat_confirmed(ago(confirmed));
+            revocations.heartbeat_confirmed(ago(confirmed), None);
         }
         revocations.stale()
     }
@@ -310,6 +318,18 @@ mod tests {
         for (arrived, confirmed) in [(None, Some(0)), (Some(31), Some(0)), (Some(0), None), (Some(0), Some(31))] {
             assert_eq!(stale(0, arrived, confirmed), Some(StaleReason::NotConfirmed), "{arrived:?} {confirmed:?}");
         }
+    }
+
+    #[test]
+    fn a_heartbeat_that_a_new_primary_confirms_says_nothing_of_reads_before_it_rv_10() {
+        let revocations = Revocations::default();
+        revocations.record_read(&read(2, Some(2)));
+        revocations.heartbeat_confirmed(ago(3), Some(ago(60)));
+        assert_eq!(revocations.stale(), None);
+        revocations.heartbeat_confirmed(ago(0), Some(ago(1)));
+        assert_eq!(revocations.stale(), Some(StaleReason::NotRead));
+        revocations.record_read(&read(0, Some(0)));
+        assert_eq!(revocations.stale(), None);
     }
 
     #[test]
