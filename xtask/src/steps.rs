@@ -34,29 +34,36 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs tests, and closes with how many there were.
+    /// Runs tests. Prints those that fail, and closes with how many there were and with the names of the failed ones.
     pub(crate) fn test(&mut self, name: &str, which: &[&str]) -> Result<()> {
         say_error(&format!("── {name}: cargo test {}", which.join(" ")));
         let began = Instant::now();
         let mut child = Command::new("cargo")
             .args(["test", "--locked", "--no-fail-fast"])
             .args(which)
-            .args(["--", "--show-output"])
             .current_dir(root())
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().context("the tests say nothing")?;
-        let (mut passed, mut failed) = (0, 0);
+        let (mut passed, mut failed) = (0, Vec::new());
         for line in BufReader::new(output).lines() {
             let line = line?;
             if line.starts_with("test result:") {
                 passed += counted(&line, "passed");
-                failed += counted(&line, "failed");
             }
-            say(&line);
+            if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+                failed.push(test.to_owned());
+            }
+            // A line for each test that passes would hide the others.
+            if !line.ends_with(" ... ok") {
+                say(&line);
+            }
         }
         let success = child.wait()?.success();
-        say(&format!("{passed} passed, {failed} failed"));
+        say(&format!("{passed} passed, {} failed", failed.len()));
+        for test in failed {
+            say(&format!("failed: {test}"));
+        }
         if !success {
             bail!("{name} failed");
         }
