@@ -23,9 +23,11 @@ function watch() {
   }
 }
 
-/** Runs a command in a terminal. */
+/** Runs a command in a user's terminal, where `CI` is not set even if this process runs in CI. */
 async function inTerminal(command) {
-  const terminal = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const { CI, ...env } = process.env
+  const options = { env, stdio: ['pipe', 'pipe', 'inherit'] }
+  const terminal = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], options)
   terminal.stdout.on('data', watch())
   const code = await new Promise((resolve, reject) => terminal.on('error', reject).on('exit', resolve))
   if (code !== 0) throw new Error(`${command} exits with ${code}`)
