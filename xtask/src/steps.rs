@@ -49,7 +49,7 @@ impl Steps {
         for line in BufReader::new(output).lines() {
             let line = line?;
             if line.starts_with("test result:") {
-                passed += counted(&line, "passed");
+                passed += count_passed(&line);
             }
             if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
                 failed.push(test.to_owned());
@@ -85,9 +85,9 @@ impl Steps {
     }
 }
 
-/// The number in front of `word`, as in `test result: ok. 3 passed; 0 failed`.
-fn counted(line: &str, word: &str) -> u64 {
+/// The number of passed tests in a line such as `test result: ok. 3 passed; 0 failed`.
+fn count_passed(line: &str) -> u64 {
     let words: Vec<_> = line.split([' ', ';']).collect();
-    let place = words.iter().position(|found| *found == word);
+    let place = words.iter().position(|found| *found == "passed");
     place.and_then(|place| words.get(place.checked_sub(1)?)?.parse().ok()).unwrap_or_default()
 }

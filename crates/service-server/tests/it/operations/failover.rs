@@ -84,8 +84,8 @@ fn a_former_primary_vouches_for_no_revoked_token_longer_than_thirty_seconds_rv_1
         let age = metrics.lines().find_map(|line| line.strip_prefix("service_heartbeat_age_seconds "));
         assert!(age.context("no metric")?.parse::<f64>()? > 30.0);
 
-        // When the former primary is gone at last, the node follows the other by itself. Asked without a pause: it accepts
-        // nothing on what it read from the former one, once the other confirms its heartbeats.
+        // When the former primary is gone at last, the node follows the new one by itself. The test sends requests without a
+        // pause: a heartbeat that the new primary confirms must not make revocations count that were read from the former one.
         pair.primary.stop(Stop::Immediate)?;
         let began = Instant::now();
         loop {
