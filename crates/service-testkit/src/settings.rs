@@ -17,7 +17,8 @@ impl Settings {
     /// Returns the settings that a server needs to run against this database and mailbox.
     pub fn complete(database_url: &str, mailbox: &Mailbox) -> Result<Self> {
         let smtp = mailbox.smtp_address();
-        let roomy = "100000+360000000";
+        // The burst lasts longer than any request waits, so that one that waited is not refused after later ones.
+        let roomy = "10000000+360000000";
         let mut settings = Self::default();
         for (key, value) in [
             ("base_url", BASE_URL),
