@@ -105,6 +105,10 @@ id!(/// A workspace.
     WorkspaceId = "wsp");
 id!(/// An invitation to a workspace.
     InvitationId = "inv");
+id!(/// A workspace's connection to an identity provider.
+    ConnectionId = "conn");
+id!(/// An issuer that a workspace trusts.
+    IssuerId = "iss");
 id!(/// A project.
     ProjectId = "proj");
 id!(/// A one-time code that was requested.

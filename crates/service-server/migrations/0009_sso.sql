@@ -1,0 +1,144 @@
+-- Single sign-on: issuers that others run, connections of workspaces to them, domains, and identities.
+
+-- An issuer whose tokens are accepted, for one workspace and for the purposes that it names. The issuer is compared byte
+-- for byte. Its keys come from its discovery document, or from `jwks` if an owner pasted them. In the shard of the workspace.
+create table trusted_issuers (
+    id              uuid not null,
+    shard           smallint not null,
+    workspace_id    uuid not null,
+    issuer          text not null,
+    jwks            jsonb,
+    algorithms      text[] not null,
+    purposes        text[] not null,
+    created_at      timestamptz not null,
+    -- Health, as the node that used the issuer last reports it.
+    last_success_at timestamptz,
+    last_error      text,
+    last_error_at   timestamptz,
+    primary key (id, shard)
+);
+
+create index trusted_issuers_by_workspace on trusted_issuers (workspace_id);
+
+-- A workspace's connection to an OpenID provider. The client secret is sealed. A connection signs in no user before it is
+-- enabled, and it is enabled only after an owner has tried it. In the shard of the workspace.
+create table connections (
+    id            uuid not null,
+    shard         smallint not null,
+    workspace_id  uuid not null,
+    issuer_id     uuid not null,
+    name          text not null,
+    client_id     text,
+    auth_method   text not null check (auth_method in ('client_secret_basic', 'client_secret_post', 'private_key_jwt')),
+    client_secret bytea,
+    default_role  text not null check (default_role in ('member', 'viewer')),
+    -- Hours after which an interactive session has to sign in through the connection again.
+    session_hours smallint not null,
+    -- Days after which credentials of a user who did not sign in through the connection stop working.
+    token_days    smallint not null,
+    -- Owners who may sign in by email code although the connection is required.
+    break_glass   uuid[] not null,
+    created_by    uuid not null,
+    created_at    timestamptz not null,
+    tried_at      timestamptz,
+    enabled_at    timestamptz,
+    required_at   timestamptz,
+    -- Credentials that were made before this time without the connection are being revoked.
+    revoke_before timestamptz,
+    deleted_at    timestamptz,
+    primary key (id, shard)
+);
+
+create index connections_by_workspace on connections (workspace_id) where deleted_at is null;
+create index connections_by_deletion on connections (deleted_at) where deleted_at is not null;
+create index connections_by_revocation on connections (revoke_before) where revoke_before is not null;
+
+-- The domains that a workspace claims, in the shard of the workspace. A claim is proven by a TXT record, and proven again
+-- every week.
+create table workspace_domains (
+    workspace_id  uuid not null,
+    domain        text not null,
+    shard         smallint not null,
+    connection_id uuid,
+    created_by    uuid not null,
+    created_at    timestamptz not null,
+    verified_at   timestamptz,
+    checked_at    timestamptz,
+    next_check_at timestamptz,
+    -- Checks in a row that did not find the record.
+    failures      smallint not null default 0,
+    last_error    text,
+    primary key (workspace_id, domain, shard)
+);
+
+create index workspace_domains_by_next_check on workspace_domains (next_check_at) where next_check_at is not null;
+
+-- Where the users of a domain sign in: one row for each verified domain with an enabled connection, in the shard of the
+-- domain's name. Written together with `workspace_domains` and `connections`.
+create table routed_domains (
+    domain        text not null,
+    shard         smallint not null,
+    workspace_id  uuid not null,
+    connection_id uuid not null,
+    name          text not null,
+    required      boolean not null,
+    primary key (domain, shard)
+);
+
+-- A user as a connection's provider names them, in the shard of the connection. `subject` is the claim `sub`; for Entra it
+-- is the tenant and the object id. `email` is the address that the provider sent last; it does not select the user.
+create table identities (
+    connection_id uuid not null,
+    subject       text not null,
+    shard         smallint not null,
+    user_id       uuid not null,
+    email         text not null,
+    created_at    timestamptz not null,
+    signed_in_at  timestamptz not null,
+    primary key (connection_id, subject, shard)
+);
+
+-- The connection that a user signs in with, in the shard of the user. Written together with `identities`. Credentials of
+-- the user stop working at `tokens_until`, until the user signs in through the connection again.
+create table user_connections (
+    user_id       uuid not null,
+    shard         smallint not null,
+    connection_id uuid not null,
+    subject       text not null,
+    signed_in_at  timestamptz not null,
+    tokens_until  timestamptz not null,
+    primary key (user_id, shard)
+);
+
+create index user_connections_by_connection on user_connections (connection_id);
+
+-- Logout tokens that were received, so that each counts once. In the shard of the connection.
+create table logout_tokens (
+    connection_id uuid not null,
+    jti           text not null,
+    shard         smallint not null,
+    expires_at    timestamptz not null,
+    primary key (connection_id, jti, shard)
+);
+
+create index logout_tokens_by_expiry on logout_tokens (expires_at);
+
+-- A sign-in that a browser was sent to a provider for. `sso_digest` is the SHA-256 of the secret in `state`; it is null
+-- again when the response has arrived. `sso_identity` is a verified identity of a user who has to prove once, by a code,
+-- that the existing account with the same address is theirs.
+alter table sign_in_flows
+    add column sso_connection_id uuid,
+    add column sso_digest        bytea,
+    add column sso_forced        boolean,
+    add column sso_identity      jsonb;
+
+-- The connection through which the user signed in, and when the provider says that the user authenticated. Null: the
+-- provider did not say, and was not told to ask.
+alter table browser_sessions
+    add column connection_id uuid,
+    add column auth_time     timestamptz;
+
+-- An interactive session that began at a provider is refreshed until `sso_until`.
+alter table grants
+    add column connection_id uuid,
+    add column sso_until     timestamptz;
