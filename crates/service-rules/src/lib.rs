@@ -11,6 +11,7 @@
 //! | What does this authorization request ask for, and may the user skip the prompt? | [`authorization`], [`consent`], [`consent_expiry`] |
 //! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
+//! | What does a token of an identity provider say? | [`id_token`], [`logout_token`] |
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
 //!
@@ -63,10 +64,12 @@ pub mod contents;
 pub mod credential;
 pub mod display_name;
 pub mod email;
+pub mod id_token;
 pub mod json;
 pub mod lifetimes;
 pub mod limits;
 pub mod lineage;
+pub mod logout_token;
 pub mod network;
 pub mod network_rates;
 pub mod otp;

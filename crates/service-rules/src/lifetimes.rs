@@ -81,6 +81,8 @@ pub const SILENT_NODE: i64 = DAY;
 
 /// By how much the clocks of two nodes may differ.
 pub const CLOCK_SKEW: i64 = 30;
+/// By how much the clock of an identity provider may differ from ours.
+pub const PROVIDER_CLOCK_SKEW: i64 = 60;
 
 /// How long a signing key stays published after its successor is active. Longer than any access token lives.
 pub const SIGNING_KEY_OVERLAP: i64 = 2 * 3_600;
