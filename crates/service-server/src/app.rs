@@ -19,7 +19,7 @@ use crate::{
         table_walk::TableWalk,
     },
     locales::Locales,
-    net::{document_fetcher::DocumentFetcher, tls},
+    net::{document_fetcher::DocumentFetcher, outbound::Outbound, tls},
     node_limits::{
         network_places::{self, NetworkPlaces},
         search_turns::SearchTurns,
@@ -109,6 +109,7 @@ impl App {
     /// Builds the state from the configuration. Connects to nothing.
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let servers = Arc::default();
+        let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref())?));
         Ok(Self(Arc::new(AppState {
             locales: Locales::load()?,
             database: Database::new(&config.database, config.database.credential_connections, &servers)?,
@@ -128,10 +129,7 @@ impl App {
             memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
-            documents: DocumentFetcher::new(
-                tls::client(config.documents.ca_file.as_deref())?,
-                config.documents.allowed_networks.clone(),
-            ),
+            documents: DocumentFetcher::new(outbound, config.documents.allowed_networks.clone()),
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             metrics: Metrics::default(),
             alarms: Alarms::default(),

@@ -2,4 +2,6 @@
 
 pub mod document_fetcher;
 pub mod file_descriptors;
+pub mod outbound;
+pub mod places;
 pub mod tls;
