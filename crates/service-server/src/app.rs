@@ -18,6 +18,7 @@ use crate::{
         restore_fence::{Fence, RestoreFence},
         table_walk::TableWalk,
     },
+    issuers::Issuers,
     locales::Locales,
     net::{document_fetcher::DocumentFetcher, outbound::Outbound, tls},
     node_limits::{
@@ -79,6 +80,8 @@ pub struct AppState {
     pub search_turns: SearchTurns,
     /// Fetches client metadata documents.
     pub documents: DocumentFetcher,
+    /// Outside issuers whose tokens are accepted.
+    pub issuers: Issuers,
     /// Email addresses by user. The address of a user never changes.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Metrics,
@@ -129,7 +132,8 @@ impl App {
             memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
-            documents: DocumentFetcher::new(outbound, config.documents.allowed_networks.clone()),
+            documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
+            issuers: Issuers::new(outbound, &config),
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             metrics: Metrics::default(),
             alarms: Alarms::default(),

@@ -10,6 +10,7 @@ pub mod crypto;
 pub mod database;
 pub mod flows;
 pub mod http;
+pub mod issuers;
 pub mod locales;
 pub mod mail;
 pub mod net;

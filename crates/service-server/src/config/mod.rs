@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
-    FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, base_url, database_url, database_urls,
-    failure_share, filter, host, hosts, keep_days, mail_tls, mailbox, network_rates, networks, raised_networks, rate,
-    root_keys, windows,
+    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
+    database_url, database_urls, failure_share, filter, host, hosts, keep_days, mail_tls, mailbox, network_rates,
+    networks, raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -41,6 +41,7 @@ pub struct Config {
     pub audit: AuditConfig,
     pub restore: RestoreConfig,
     pub documents: DocumentsConfig,
+    pub sso: SsoConfig,
     pub log: LogConfig,
 }
 
@@ -160,6 +161,21 @@ pub struct DocumentsConfig {
     pub ca_file: Option<PathBuf>,
 }
 
+/// Single sign-on.
+#[derive(Clone, Debug)]
+pub struct SsoConfig {
+    /// Issuers that are not at public addresses.
+    pub allowed_issuers: Vec<AllowedIssuer>,
+}
+
+/// An issuer that may be at an address that is not public.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedIssuer {
+    /// Compared byte for byte.
+    pub issuer: String,
+    pub networks: Vec<IpNet>,
+}
+
 /// The log.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -265,6 +281,7 @@ impl Config {
                 allowed_networks: from.checked("documents.allowed_networks", NETWORKS, networks),
                 ca_file: from.certificates("documents.ca_file"),
             },
+            sso: SsoConfig { allowed_issuers: from.checked("sso.allowed_issuers", ALLOWED_ISSUERS, allowed_issuers) },
             log: LogConfig {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),

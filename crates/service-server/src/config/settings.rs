@@ -242,7 +242,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "documents.ca_file",
         Some(""),
-        "PEM file of the certificate authorities trusted for client metadata documents, instead of the public ones.",
+        "PEM file of the certificate authorities trusted for client metadata documents and issuers, instead of the public ones.",
+    ),
+    setting(
+        "sso.allowed_issuers",
+        Some(""),
+        "Issuers in private networks, such as https://id.acme.example=10.1.0.0/16. On the same machine http is allowed, too.",
     ),
     setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),

@@ -8,11 +8,13 @@ use service_rules::{
     network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
 };
 use tracing_subscriber::EnvFilter;
+use url::Url;
 use zeroize::Zeroizing;
 
 use crate::{
-    config::MailTls,
+    config::{AllowedIssuer, MailTls},
     crypto::root_keys::{ROOT_KEY_LENGTH, RootKey},
+    net::outbound::is_loopback,
 };
 
 pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
@@ -22,6 +24,7 @@ pub(super) const NETWORK_RATES: &str =
     "a burst and a number per hour such as 10+30, or one for each of 32:, 24:, 64:, 56: and 48:";
 pub(super) const RAISED_NETWORKS: &str = "networks and factors from 2 to 1000 such as 203.0.113.7/32=10";
 pub(super) const NETWORKS: &str = "networks such as 192.0.2.10/32";
+pub(super) const ALLOWED_ISSUERS: &str = "issuers and networks such as https://id.acme.example=10.1.0.0/16";
 
 /// Parses the base URL. Plain http is allowed on the same machine only, because requests carry tokens.
 pub(super) fn base_url(text: &str) -> Option<String> {
@@ -55,6 +58,25 @@ pub(super) fn hosts(text: &str) -> Option<Vec<String>> {
 
 pub(super) fn networks(text: &str) -> Option<Vec<IpNet>> {
     list(text).map(|network| network.parse().ok()).collect()
+}
+
+/// Parses issuers, each with the networks that it may be in, which are separated by spaces. An issuer that is listed
+/// several times may be in all of its networks.
+pub(super) fn allowed_issuers(text: &str) -> Option<Vec<AllowedIssuer>> {
+    let mut allowed: Vec<AllowedIssuer> = Vec::new();
+    for item in list(text) {
+        let (issuer, networks) = item.rsplit_once('=').map(|(issuer, networks)| (issuer.trim(), networks))?;
+        let url = Url::parse(issuer).ok().filter(|url| url.host().is_some())?;
+        let is_issuer = url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url);
+        (is_issuer && url.query().is_none() && url.fragment().is_none()).then_some(())?;
+        let networks = networks.split_ascii_whitespace().map(|network| network.parse().ok());
+        let networks = networks.collect::<Option<Vec<IpNet>>>().filter(|networks| !networks.is_empty())?;
+        match allowed.iter_mut().find(|known| known.issuer == issuer) {
+            Some(known) => known.networks.extend(networks),
+            None => allowed.push(AllowedIssuer { issuer: issuer.to_owned(), networks }),
+        }
+    }
+    Some(allowed)
 }
 
 /// Parses networks, each with the factor by which its limits are higher.

@@ -49,6 +49,7 @@ pub mod servers;
 pub mod sign_in_flows;
 pub mod signing_keys;
 pub mod space_usage;
+pub mod trusted_issuers;
 pub mod user_devices;
 pub mod users;
 pub mod workspaces;

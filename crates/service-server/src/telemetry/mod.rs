@@ -49,6 +49,7 @@ pub struct Metrics {
     seconds: Family<RouteLabels, Histogram>,
     refreshes: Family<RefreshLabels, Counter>,
     tool_calls: Family<ToolLabels, Counter>,
+    provider_requests: Family<ProviderLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     pub otp_sends_refused: Counter,
     pub otp_sends_used: Gauge<f64, AtomicU64>,
@@ -92,6 +93,12 @@ struct ToolLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProviderLabels {
+    request: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TaskLabels {
     task: &'static str,
 }
@@ -109,6 +116,7 @@ impl Default for Metrics {
             seconds,
             refreshes: Family::default(),
             tool_calls: Family::default(),
+            provider_requests: Family::default(),
             task_last_success: Family::default(),
             otp_sends_refused: Counter::default(),
             otp_sends_used: Gauge::default(),
@@ -136,6 +144,11 @@ impl Default for Metrics {
         );
         registry.register("refreshes", "Refresh tokens presented, by outcome", metrics.refreshes.clone());
         registry.register("mcp_tool_calls", "Calls of MCP tools, by tool and outcome", metrics.tool_calls.clone());
+        registry.register(
+            "provider_requests",
+            "Requests to identity providers, by kind and outcome",
+            metrics.provider_requests.clone(),
+        );
         metrics.register_limits(&mut registry);
         metrics.register_background(&mut registry);
         metrics.register_node(&mut registry);
@@ -227,6 +240,11 @@ impl Metrics {
     /// Counts a call of an MCP tool.
     pub fn tool_called(&self, tool: &'static str, outcome: &'static str) {
         self.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
+    }
+
+    /// Counts a request to an identity provider.
+    pub fn provider_requested(&self, request: &'static str, outcome: &'static str) {
+        self.provider_requests.get_or_create(&ProviderLabels { request, outcome }).inc();
     }
 
     /// Records that a round of a background task succeeded.

@@ -1,0 +1,360 @@
+//! Outside issuers, as this node knows them: discovery documents, keys, and the verification of what they sign.
+//!
+//! 1. Documents are fetched through [`Outbound`], at public addresses or where the operator allows this exact issuer.
+//! 2. Of several requests that need a document, one fetches it. A token with an unknown key costs one fetch a minute.
+//! 3. While an issuer is down, its last documents are used for a day.
+//! 4. A request waits five seconds at most, and few requests wait, so that an issuer that is down delays no one else.
+
+pub mod client_key;
+pub mod discovery;
+pub mod error;
+mod health;
+pub mod keys;
+mod slot;
+pub mod token_endpoint;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use quick_cache::sync::Cache;
+use serde_json::{Map, Value};
+use service_api::ids::IssuerId;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+use url::Url;
+
+use self::{
+    discovery::ProviderMetadata,
+    error::{IssuerError, ProviderRequest},
+    health::HealthRecords,
+    keys::{KeySet, ProviderJwt, SignatureVerdict},
+    slot::{Fetched, Slot},
+    token_endpoint::{CodeExchange, ProviderClient, ProviderSecret, ProviderTokens, TokenRequest},
+};
+use crate::{
+    app::App,
+    config::{AllowedIssuer, Config},
+    net::{
+        outbound::{
+            AcceptedResponse, AllowedNetworks, FetchError, Outbound, OutboundRequest, OutboundResponse, is_loopback,
+        },
+        places::{OutboundPlaces, PlaceLimits},
+    },
+};
+
+/// Issuers whose documents this node keeps. A set of the largest keys has 50 KiB.
+const MAX_CACHED_ISSUERS: usize = 1_024;
+/// The timeout of a single request to a provider, and of everything that a caller of [`Issuers`] waits for. A page that
+/// says that the provider does not answer is shown within five seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
+/// Requests that wait for one issuer at most.
+const MAX_WAITING_PER_ISSUER: usize = 128;
+
+const JSON: &[&str] = &["application/json"];
+const DISCOVERY: AcceptedResponse =
+    AcceptedResponse { statuses: &[200], media_types: JSON, max_bytes: 64 * 1_024, timeout: REQUEST_TIMEOUT };
+const KEYS: AcceptedResponse = AcceptedResponse {
+    statuses: &[200],
+    media_types: &["application/json", "application/jwk-set+json"],
+    max_bytes: 256 * 1_024,
+    timeout: REQUEST_TIMEOUT,
+};
+const TOKENS: AcceptedResponse = AcceptedResponse { statuses: &[200, 400, 401, 403], media_types: JSON, ..DISCOVERY };
+const USER_INFO: AcceptedResponse = DISCOVERY;
+/// Documents and requests of users have places of their own, so that neither uses up those of the other.
+const DOCUMENT_PLACES: PlaceLimits = PlaceLimits { in_total: 32, per_host: 8, per_party: 2 };
+const USER_PLACES: PlaceLimits = PlaceLimits { in_total: 64, per_host: 32, per_party: 16 };
+
+/// An issuer whose tokens a workspace accepts.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    pub id: IssuerId,
+    /// Compared byte for byte.
+    pub issuer: String,
+    /// Its keys, if an owner pasted them. They are never fetched then.
+    pub jwks: Option<Value>,
+    /// The algorithms that its tokens may be signed with.
+    pub algorithms: Vec<String>,
+    /// What its tokens are accepted for, such as `sign_in`.
+    pub purposes: Vec<String>,
+}
+
+/// The claims of a token, signed with a key of its issuer. They have not been judged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifiedClaims {
+    /// The type in the token's header, without `application/`.
+    pub typ: Option<String>,
+    pub claims: Map<String, Value>,
+}
+
+impl fmt::Debug for VerifiedClaims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VerifiedClaims(…)")
+    }
+}
+
+/// This node's view of outside issuers.
+pub struct Issuers {
+    outbound: Arc<Outbound>,
+    /// Issuers at addresses that are not public.
+    allowed: Vec<AllowedIssuer>,
+    entries: Cache<String, Arc<IssuerEntry>>,
+    document_places: OutboundPlaces<String>,
+    user_places: OutboundPlaces<String>,
+    /// Permits for requests that wait for any issuer.
+    waiting: Semaphore,
+    health: HealthRecords,
+}
+
+/// What this node knows of an issuer.
+struct IssuerEntry {
+    metadata: Slot<ProviderMetadata>,
+    keys: Slot<KeySet>,
+    /// Permits for requests that wait for this issuer.
+    waiting: Semaphore,
+}
+
+/// The permits of a request that waits for an issuer.
+struct WaitPermits<'a> {
+    _of_issuer: SemaphorePermit<'a>,
+    _of_all: SemaphorePermit<'a>,
+}
+
+impl Issuers {
+    #[must_use]
+    pub fn new(outbound: Arc<Outbound>, config: &Config) -> Self {
+        Self {
+            outbound,
+            allowed: config.sso.allowed_issuers.clone(),
+            entries: Cache::new(MAX_CACHED_ISSUERS),
+            document_places: OutboundPlaces::new(DOCUMENT_PLACES),
+            user_places: OutboundPlaces::new(USER_PLACES),
+            waiting: Semaphore::new(config.http.in_flight / 2),
+            health: HealthRecords::default(),
+        }
+    }
+
+    /// Checks that a text can be the issuer of a connection. Connects to nothing.
+    pub fn check_issuer(&self, issuer: &str) -> Result<(), IssuerError> {
+        discovery::document_url(issuer, &self.networks(issuer)).map(drop)
+    }
+
+    /// Returns what an issuer says about itself in its discovery document.
+    pub async fn metadata(&self, app: &App, issuer: &TrustedIssuer) -> Result<Arc<ProviderMetadata>, IssuerError> {
+        let entry = self.entry(&issuer.issuer);
+        let result = match entry.metadata.known(app.clock.now()) {
+            Some(known) => known,
+            None => {
+                self.within_limits(&entry, ProviderRequest::Discovery, self.find_metadata(app, issuer, &entry)).await
+            }
+        };
+        self.record(app, issuer, result.as_ref().err().copied().or(entry.metadata.failure())).await;
+        result
+    }
+
+    /// Verifies that a key of this issuer has signed a token. What the token says of its own issuer selects nothing.
+    pub async fn verify(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        token: &ProviderSecret,
+    ) -> Result<VerifiedClaims, IssuerError> {
+        let jwt = ProviderJwt::read(token.expose(), &issuer.algorithms)?;
+        if let Some(pasted) = &issuer.jwks {
+            return settle(KeySet::from_value(pasted)?.verify(&jwt), jwt);
+        }
+        let entry = self.entry(&issuer.issuer);
+        let known = entry.keys.known(app.clock.now()).transpose()?.map(|keys| keys.verify(&jwt));
+        if let Some(verdict @ (SignatureVerdict::Genuine | SignatureVerdict::Forged)) = known {
+            return settle(verdict, jwt);
+        }
+        let verdict =
+            self.within_limits(&entry, ProviderRequest::Keys, self.verify_with_fetch(app, issuer, &jwt)).await;
+        self.record(app, issuer, verdict.as_ref().err().copied().or(entry.keys.failure())).await;
+        settle(verdict?, jwt)
+    }
+
+    /// Exchanges an authorization code for tokens. The ID token has to be verified next.
+    pub async fn exchange_code(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        client: &ProviderClient<'_>,
+        exchange: &CodeExchange<'_>,
+    ) -> Result<ProviderTokens, IssuerError> {
+        let entry = self.entry(&issuer.issuer);
+        let operation = async {
+            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let endpoint = &metadata.token_endpoint;
+            let request = TokenRequest::compose(client, exchange, endpoint, app.clock.now())?;
+            let request = OutboundRequest {
+                url: endpoint,
+                form: Some(&request.form),
+                authorization: request.authorization,
+                allowed: self.networks(&issuer.issuer),
+                accepted: TOKENS,
+            };
+            let response = self.send(app, issuer, ProviderRequest::Token, &request).await?;
+            token_endpoint::read_tokens(response.status, &response.body)
+        };
+        let result = self.within_limits(&entry, ProviderRequest::Token, operation).await;
+        self.record(app, issuer, result.as_ref().err().copied()).await;
+        result
+    }
+
+    /// Asks the provider for claims about the user of an access token. They must be about `subject`, the user of the
+    /// verified ID token.
+    pub async fn user_info(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        access_token: &ProviderSecret,
+        subject: &str,
+    ) -> Result<VerifiedClaims, IssuerError> {
+        let entry = self.entry(&issuer.issuer);
+        let operation = async {
+            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let url = metadata.userinfo_endpoint.as_ref();
+            let request = OutboundRequest {
+                url: url.ok_or(IssuerError::InvalidEndpoint("userinfo_endpoint"))?,
+                form: None,
+                authorization: Some(token_endpoint::bearer(access_token)?),
+                allowed: self.networks(&issuer.issuer),
+                accepted: USER_INFO,
+            };
+            let response = self.send(app, issuer, ProviderRequest::UserInfo, &request).await?;
+            token_endpoint::read_user_info(&response.body, subject)
+        };
+        let result = self.within_limits(&entry, ProviderRequest::UserInfo, operation).await;
+        self.record(app, issuer, result.as_ref().err().copied()).await;
+        result.map(|claims| VerifiedClaims { typ: None, claims })
+    }
+
+    async fn find_metadata(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        entry: &IssuerEntry,
+    ) -> Result<Arc<ProviderMetadata>, IssuerError> {
+        let fetch = async || {
+            let allowed = self.networks(&issuer.issuer);
+            let url = discovery::document_url(&issuer.issuer, &allowed)?;
+            let response = self.fetch(app, issuer, ProviderRequest::Discovery, &url).await?;
+            let value = ProviderMetadata::read(&response.body, &issuer.issuer, &allowed)?;
+            Ok(Fetched { value, fresh_for: response.fresh_for })
+        };
+        entry.metadata.current(app.clock.now(), fetch).await.map(|current| current.value)
+    }
+
+    /// Verifies a token with keys that may have to be fetched, at most twice: a second time if its key is not among them.
+    async fn verify_with_fetch(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        jwt: &ProviderJwt<'_>,
+    ) -> Result<SignatureVerdict, IssuerError> {
+        let entry = self.entry(&issuer.issuer);
+        let fetch = async || {
+            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let url = metadata.jwks_uri.as_ref().ok_or(IssuerError::InvalidEndpoint("jwks_uri"))?;
+            let response = self.fetch(app, issuer, ProviderRequest::Keys, url).await?;
+            Ok(Fetched { value: KeySet::read(&response.body)?, fresh_for: response.fresh_for })
+        };
+        let now = app.clock.now();
+        let current = entry.keys.current(now, fetch).await?;
+        let verdict = current.value.verify(jwt);
+        if verdict != SignatureVerdict::UnknownKey || current.just_fetched {
+            return Ok(verdict);
+        }
+        let newer = entry.keys.newer(&current.value, now, fetch).await?;
+        Ok(newer.map_or(SignatureVerdict::UnknownKey, |keys| keys.verify(jwt)))
+    }
+
+    /// Fetches a document of an issuer.
+    async fn fetch(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        request: ProviderRequest,
+        url: &Url,
+    ) -> Result<OutboundResponse, IssuerError> {
+        let accepted = if request == ProviderRequest::Keys { KEYS } else { DISCOVERY };
+        let allowed = self.networks(&issuer.issuer);
+        let outbound = OutboundRequest { url, form: None, authorization: None, allowed, accepted };
+        self.send(app, issuer, request, &outbound).await
+    }
+
+    /// Sends a request when there is a place for it, and counts its outcome.
+    async fn send(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        request: ProviderRequest,
+        outbound: &OutboundRequest<'_>,
+    ) -> Result<OutboundResponse, IssuerError> {
+        let places = match request {
+            ProviderRequest::Discovery | ProviderRequest::Keys => &self.document_places,
+            ProviderRequest::Token | ProviderRequest::UserInfo => &self.user_places,
+        };
+        let host = outbound.url.host_str().unwrap_or_default();
+        let _place = places.take(&issuer.issuer, host).await.map_err(|_| IssuerError::Busy)?;
+        let sent = self.outbound.send(outbound).await.map_err(|why| IssuerError::Request { request, why });
+        let outcome = match &sent {
+            Ok(response) if response.status == 200 => "ok",
+            Ok(_) => "refused",
+            Err(error) => error.outcome(),
+        };
+        app.metrics.provider_requested(request.as_str(), outcome);
+        if let Err(why) = &sent {
+            tracing::info!(issuer = %issuer.id, request = request.as_str(), outcome, "A request to a provider failed: {why}");
+        }
+        sent
+    }
+
+    /// Waits for an operation, if not too many requests wait already.
+    async fn within_limits<T>(
+        &self,
+        entry: &IssuerEntry,
+        request: ProviderRequest,
+        operation: impl Future<Output = Result<T, IssuerError>>,
+    ) -> Result<T, IssuerError> {
+        let _permits = WaitPermits {
+            _of_issuer: entry.waiting.try_acquire().map_err(|_| IssuerError::Busy)?,
+            _of_all: self.waiting.try_acquire().map_err(|_| IssuerError::Busy)?,
+        };
+        let why = FetchError::TooSlow;
+        timeout(OPERATION_TIMEOUT, operation).await.unwrap_or(Err(IssuerError::Request { request, why }))
+    }
+
+    async fn record(&self, app: &App, issuer: &TrustedIssuer, failure: Option<IssuerError>) {
+        self.health.record(app, issuer, failure).await;
+    }
+
+    fn entry(&self, issuer: &str) -> Arc<IssuerEntry> {
+        let made: Result<_, std::convert::Infallible> = self.entries.get_or_insert_with(issuer, || {
+            let waiting = Semaphore::new(MAX_WAITING_PER_ISSUER);
+            Ok(Arc::new(IssuerEntry { metadata: Slot::default(), keys: Slot::default(), waiting }))
+        });
+        let Ok(entry) = made;
+        entry
+    }
+
+    /// Returns the networks that are allowed for this issuer besides public ones.
+    fn networks(&self, issuer: &str) -> AllowedNetworks<'_> {
+        let Some(allowed) = self.allowed.iter().find(|allowed| allowed.issuer == issuer) else {
+            return AllowedNetworks::default();
+        };
+        let plain_loopback = Url::parse(issuer).is_ok_and(|url| is_loopback(&url));
+        AllowedNetworks { networks: &allowed.networks, plain_loopback }
+    }
+}
+
+fn settle(verdict: SignatureVerdict, jwt: ProviderJwt<'_>) -> Result<VerifiedClaims, IssuerError> {
+    match verdict {
+        SignatureVerdict::Genuine => jwt.into_claims(),
+        SignatureVerdict::Forged => Err(IssuerError::Signature),
+        SignatureVerdict::UnknownKey => Err(IssuerError::UnknownKey),
+    }
+}
