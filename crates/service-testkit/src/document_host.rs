@@ -22,6 +22,19 @@ pub fn certificate() -> Result<Certificate> {
     Ok(rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()])?)
 }
 
+/// Accepts TLS connections with this certificate.
+pub fn acceptor(cert: &Certificate) -> Result<tokio_rustls::TlsAcceptor> {
+    let chain = vec![cert.cert.der().clone()];
+    let key = rustls::pki_types::PrivateKeyDer::try_from(cert.signing_key.serialize_der())
+        .map_err(|_| anyhow::anyhow!("no key"))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
+}
+
 /// A server of documents with a certificate of its own; it answers every request with the same bytes.
 pub struct DocumentHost {
     asked: Arc<AtomicUsize>,
@@ -30,15 +43,7 @@ pub struct DocumentHost {
 impl DocumentHost {
     /// `response` is the whole response; `slow` sends it a byte a second.
     pub fn start(listener: TcpListener, cert: &Certificate, response: Vec<u8>, slow: bool) -> Result<Self> {
-        let chain = vec![cert.cert.der().clone()];
-        let key = rustls::pki_types::PrivateKeyDer::try_from(cert.signing_key.serialize_der())
-            .map_err(|_| anyhow::anyhow!("no key"))?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(cert)?;
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = asked.clone();
         tokio::spawn(async move {

@@ -5,6 +5,7 @@ pub mod browser;
 pub mod document_host;
 pub mod fault_proxy;
 pub mod faults;
+pub mod identity_provider;
 pub mod leaks;
 pub mod load;
 pub mod log;

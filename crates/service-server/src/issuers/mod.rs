@@ -45,24 +45,26 @@ use crate::{
 
 /// Issuers whose documents this node keeps. A set of the largest keys has 50 KiB.
 const MAX_CACHED_ISSUERS: usize = 1_024;
-/// The timeout of a single request to a provider, and of everything that a caller of [`Issuers`] waits for. A page that
-/// says that the provider does not answer is shown within five seconds.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// The timeouts of a request for a document, of a request for a user, and of everything that a caller of [`Issuers`] waits
+/// for. So a page can say within five seconds that the provider does not answer.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_millis(3_500);
+const USER_TIMEOUT: Duration = Duration::from_secs(4);
 const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
-/// Requests that wait for one issuer at most.
-const MAX_WAITING_PER_ISSUER: usize = 128;
+/// Callers that wait for the documents of one issuer at most, and for its token and userinfo endpoint.
+const MAX_WAITING_FOR_DOCUMENTS: usize = 128;
+const MAX_WAITING_FOR_USERS: usize = 32;
 
 const JSON: &[&str] = &["application/json"];
 const DISCOVERY: AcceptedResponse =
-    AcceptedResponse { statuses: &[200], media_types: JSON, max_bytes: 64 * 1_024, timeout: REQUEST_TIMEOUT };
+    AcceptedResponse { statuses: &[200], media_types: JSON, max_bytes: 64 * 1_024, timeout: DOCUMENT_TIMEOUT };
 const KEYS: AcceptedResponse = AcceptedResponse {
     statuses: &[200],
     media_types: &["application/json", "application/jwk-set+json"],
     max_bytes: 256 * 1_024,
-    timeout: REQUEST_TIMEOUT,
+    timeout: DOCUMENT_TIMEOUT,
 };
-const TOKENS: AcceptedResponse = AcceptedResponse { statuses: &[200, 400, 401, 403], media_types: JSON, ..DISCOVERY };
-const USER_INFO: AcceptedResponse = DISCOVERY;
+const TOKENS: AcceptedResponse = AcceptedResponse { statuses: &[200, 400, 401, 403], ..USER_INFO };
+const USER_INFO: AcceptedResponse = AcceptedResponse { timeout: USER_TIMEOUT, ..DISCOVERY };
 /// Documents and requests of users have places of their own, so that neither uses up those of the other.
 const DOCUMENT_PLACES: PlaceLimits = PlaceLimits { in_total: 32, per_host: 8, per_party: 2 };
 const USER_PLACES: PlaceLimits = PlaceLimits { in_total: 64, per_host: 32, per_party: 16 };
@@ -103,7 +105,7 @@ pub struct Issuers {
     entries: Cache<String, Arc<IssuerEntry>>,
     document_places: OutboundPlaces<String>,
     user_places: OutboundPlaces<String>,
-    /// Permits for requests that wait for any issuer.
+    /// Permits for callers that wait for any issuer.
     waiting: Semaphore,
     health: HealthRecords,
 }
@@ -112,11 +114,24 @@ pub struct Issuers {
 struct IssuerEntry {
     metadata: Slot<ProviderMetadata>,
     keys: Slot<KeySet>,
-    /// Permits for requests that wait for this issuer.
-    waiting: Semaphore,
+    /// Permits for callers that wait for its documents.
+    waiting_for_documents: Semaphore,
+    /// Permits for callers that wait for its token and userinfo endpoint.
+    waiting_for_users: Semaphore,
 }
 
-/// The permits of a request that waits for an issuer.
+impl IssuerEntry {
+    fn new() -> Self {
+        Self {
+            metadata: Slot::new(ProviderRequest::Discovery),
+            keys: Slot::new(ProviderRequest::Keys),
+            waiting_for_documents: Semaphore::new(MAX_WAITING_FOR_DOCUMENTS),
+            waiting_for_users: Semaphore::new(MAX_WAITING_FOR_USERS),
+        }
+    }
+}
+
+/// The permits of a caller that waits for an issuer.
 struct WaitPermits<'a> {
     _of_issuer: SemaphorePermit<'a>,
     _of_all: SemaphorePermit<'a>,
@@ -307,8 +322,9 @@ impl Issuers {
             Err(error) => error.outcome(),
         };
         app.metrics.provider_requested(request.as_str(), outcome);
-        if let Err(why) = &sent {
-            tracing::info!(issuer = %issuer.id, request = request.as_str(), outcome, "A request to a provider failed: {why}");
+        if let Err(error) = &sent {
+            let why = error.to_string();
+            tracing::info!(issuer = %issuer.id, request = request.as_str(), why, "A request to an identity provider failed");
         }
         sent
     }
@@ -320,8 +336,12 @@ impl Issuers {
         request: ProviderRequest,
         operation: impl Future<Output = Result<T, IssuerError>>,
     ) -> Result<T, IssuerError> {
+        let of_issuer = match request {
+            ProviderRequest::Discovery | ProviderRequest::Keys => &entry.waiting_for_documents,
+            ProviderRequest::Token | ProviderRequest::UserInfo => &entry.waiting_for_users,
+        };
         let _permits = WaitPermits {
-            _of_issuer: entry.waiting.try_acquire().map_err(|_| IssuerError::Busy)?,
+            _of_issuer: of_issuer.try_acquire().map_err(|_| IssuerError::Busy)?,
             _of_all: self.waiting.try_acquire().map_err(|_| IssuerError::Busy)?,
         };
         let why = FetchError::TooSlow;
@@ -333,10 +353,8 @@ impl Issuers {
     }
 
     fn entry(&self, issuer: &str) -> Arc<IssuerEntry> {
-        let made: Result<_, std::convert::Infallible> = self.entries.get_or_insert_with(issuer, || {
-            let waiting = Semaphore::new(MAX_WAITING_PER_ISSUER);
-            Ok(Arc::new(IssuerEntry { metadata: Slot::default(), keys: Slot::default(), waiting }))
-        });
+        let made: Result<_, std::convert::Infallible> =
+            self.entries.get_or_insert_with(issuer, || Ok(Arc::new(IssuerEntry::new())));
         let Ok(entry) = made;
         entry
     }

@@ -1,13 +1,21 @@
 //! A document of an issuer in the memory of this node: fetched by one request at a time, and used on while its issuer is
 //! down.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use service_rules::{Timestamp, signing::later};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
-use crate::issuers::error::IssuerError;
+use crate::{
+    issuers::error::{IssuerError, ProviderRequest},
+    net::outbound::FetchError,
+};
 
+/// The timeout of a fetch, with everything that has to be fetched before.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
 /// Seconds for which a document that is no longer fresh is used while it cannot be fetched again.
 const SERVED_WHILE_DOWN: i64 = 86_400;
 /// Seconds after a failed fetch until the next one, without and with a document that can be used meanwhile.
@@ -25,6 +33,8 @@ pub(super) struct Fetched<T> {
 
 /// A document with the state of its cache entry.
 pub(super) struct Slot<T> {
+    /// What is requested to fetch the document.
+    request: ProviderRequest,
     state: Mutex<State<T>>,
     /// Held by the request that fetches the document.
     turn: AsyncMutex<()>,
@@ -56,14 +66,12 @@ pub(super) struct Current<T> {
     pub(super) just_fetched: bool,
 }
 
-impl<T> Default for Slot<T> {
-    fn default() -> Self {
-        let state = State { cached: None, failed: None, lacking_at: None };
-        Self { state: Mutex::new(state), turn: AsyncMutex::new(()) }
-    }
-}
-
 impl<T> Slot<T> {
+    pub(super) fn new(request: ProviderRequest) -> Self {
+        let state = State { cached: None, failed: None, lacking_at: None };
+        Self { request, state: Mutex::new(state), turn: AsyncMutex::new(()) }
+    }
+
     /// Returns what can be said without a fetch. `None`: the document has to be fetched.
     pub(super) fn known(&self, now: Timestamp) -> Option<Result<Arc<T>, IssuerError>> {
         let state = self.state();
@@ -95,7 +103,7 @@ impl<T> Slot<T> {
         if let Some(result) = self.known(now) {
             return result.map(known);
         }
-        let fetched = fetch().await;
+        let fetched = self.in_time(fetch()).await;
         self.keep(fetched, now).map(|value| Current { value, just_fetched: true })
     }
 
@@ -114,7 +122,7 @@ impl<T> Slot<T> {
             return result;
         }
         self.state().lacking_at = Some(now);
-        let fetched = fetch().await;
+        let fetched = self.in_time(fetch()).await;
         let failed = fetched.as_ref().err().copied();
         let kept = self.keep(fetched, now);
         failed.map_or_else(|| kept.map(Some), Err)
@@ -133,6 +141,14 @@ impl<T> Slot<T> {
     /// Returns why the document could not be fetched, if the last fetch failed.
     pub(super) fn failure(&self) -> Option<IssuerError> {
         self.state().failed.map(|failure| failure.why)
+    }
+
+    async fn in_time(
+        &self,
+        fetch: impl Future<Output = Result<Fetched<T>, IssuerError>>,
+    ) -> Result<Fetched<T>, IssuerError> {
+        let too_slow = IssuerError::Request { request: self.request, why: FetchError::TooSlow };
+        timeout(FETCH_TIMEOUT, fetch).await.unwrap_or(Err(too_slow))
     }
 
     /// Keeps the outcome of a fetch. Returns the document to use, which may be the old one.

@@ -7,7 +7,7 @@ use crate::config::Config;
 
 /// Connections of the internal listener. Health checks must work whatever happens at the public listener.
 pub const MAX_OPS_CONNECTIONS: usize = 64;
-/// File descriptors for mail, fetched documents, listeners, log, timers and files read at the start.
+/// File descriptors for mail, requests to other hosts (112), listeners, log, timers and files read at the start.
 const OTHER_DESCRIPTORS: usize = 128;
 /// The service does not start with fewer public connections.
 const MIN_PUBLIC_CONNECTIONS: usize = 64;
