@@ -36,6 +36,7 @@
 pub mod audit_events;
 pub mod base62;
 pub mod cli_tokens;
+pub mod connections;
 pub mod consents;
 pub mod contents;
 pub mod endpoints;

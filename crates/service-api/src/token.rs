@@ -285,6 +285,11 @@ secret_text!(
     ClientSecret,
     "ClientSecret(…)"
 );
+secret_text!(
+    /// The client secret that an identity provider gave to the service.
+    ProviderSecret,
+    "ProviderSecret(…)"
+);
 
 #[cfg(test)]
 mod tests {
@@ -326,6 +331,7 @@ mod tests {
         assert_eq!(format!("{:?}", AccessToken::new("eyJ".into())), "AccessToken(…)");
         assert_eq!(format!("{:?}", OtpCode::new("12345678".into())), "OtpCode(…)");
         assert_eq!(format!("{:?}", ClientSecret::new("hunter2".into())), "ClientSecret(…)");
+        assert_eq!(format!("{:?}", ProviderSecret::new("hunter2".into())), "ProviderSecret(…)");
         assert_eq!(format!("{:?}", PresentedToken::new("svc_rt_1".into())), "PresentedToken(…)");
     }
 }

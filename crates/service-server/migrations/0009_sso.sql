@@ -73,15 +73,16 @@ create table workspace_domains (
 
 create index workspace_domains_by_next_check on workspace_domains (next_check_at) where next_check_at is not null;
 
--- Where the users of a domain sign in: one row for each verified domain with an enabled connection, in the shard of the
--- domain's name. Written together with `workspace_domains` and `connections`.
+-- The workspace that has verified a domain, and where the users of the domain sign in: one row for each verified domain, in
+-- the shard of the domain's name. `connection_id` is the domain's enabled connection; null: users sign in by email code.
+-- Written together with `workspace_domains` and `connections`.
 create table routed_domains (
     domain        text not null,
     shard         smallint not null,
     workspace_id  uuid not null,
-    connection_id uuid not null,
-    name          text not null,
-    required      boolean not null,
+    connection_id uuid,
+    name          text,
+    required      boolean not null default false,
     primary key (domain, shard)
 );
 

@@ -4,11 +4,16 @@
 
 use service_api::ids::{Id as _, IssuerId, WorkspaceId};
 use service_rules::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
     issuers::TrustedIssuer,
 };
+
+/// The purpose of an issuer that signs in users through a connection.
+pub const SIGN_IN: &str = "sign_in";
 
 /// What happened when nodes last used an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +47,24 @@ pub async fn insert(
     )
     .await
     .map(drop)
+}
+
+/// Changes the keys and the algorithms of an issuer.
+pub async fn update(db: &Connection, issuer: &TrustedIssuer) -> Result<(), Error> {
+    let sql = r"update trusted_issuers set jwks = $2, algorithms = $3 where id = $1 and shard = $4";
+    let shard = issuer.id.shard().number();
+    db.execute(sql, &[&issuer.id.uuid(), &issuer.jwks, &issuer.algorithms, &shard]).await.map(drop)
+}
+
+/// Reads the issuer from a row of a join, where its id is `issuer_id`.
+pub(super) fn from_row(row: &Row) -> Result<TrustedIssuer, Error> {
+    Ok(TrustedIssuer {
+        id: row.try_get::<_, Uuid>("issuer_id")?.into(),
+        issuer: row.try_get("issuer")?,
+        jwks: row.try_get("jwks")?,
+        algorithms: row.try_get("algorithms")?,
+        purposes: row.try_get("purposes")?,
+    })
 }
 
 /// Finds an issuer.

@@ -1,0 +1,211 @@
+//! Table `connections`: a workspace's connections to OpenID providers. A row is in the shard of the workspace.
+
+use service_api::{
+    connections::{AuthMethod, ConnectionHealth},
+    ids::{ConnectionId, Id as _, UserId, WorkspaceId},
+    workspaces::Role,
+};
+use service_rules::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::{
+    database::{Connection, Error},
+    issuers::TrustedIssuer,
+    store::{
+        memberships::{role_from_text, role_to_text},
+        trusted_issuers,
+    },
+};
+
+/// A connection as stored.
+pub struct StoredConnection {
+    pub id: ConnectionId,
+    pub workspace_id: WorkspaceId,
+    pub issuer: TrustedIssuer,
+    pub health: ConnectionHealth,
+    pub name: String,
+    pub client_id: Option<String>,
+    pub auth_method: AuthMethod,
+    /// Sealed for the place [`StoredConnection::secret_place`].
+    pub client_secret: Option<Vec<u8>>,
+    pub default_role: Role,
+    pub session_hours: i16,
+    pub token_days: i16,
+    /// Owners who may sign in by email code although the connection is required.
+    pub break_glass: Vec<UserId>,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    /// When an owner last signed in through the connection to try it.
+    pub tried_at: Option<Timestamp>,
+    pub enabled_at: Option<Timestamp>,
+    pub required_at: Option<Timestamp>,
+    /// Credentials that were made before this time without the connection are being revoked.
+    pub revoke_before: Option<Timestamp>,
+}
+
+impl StoredConnection {
+    /// The place that the client secret of a connection is sealed for.
+    #[must_use]
+    pub fn secret_place(id: ConnectionId) -> String {
+        format!("connections.client_secret.{id}")
+    }
+}
+
+/// Returns a connection with its issuer. Deleted ones are not found.
+pub async fn find(db: &Connection, id: ConnectionId) -> Result<Option<StoredConnection>, Error> {
+    let row = db
+        .query_opt(
+            r"select c.id, c.workspace_id, c.name, c.client_id, c.auth_method, c.client_secret, c.default_role, c.session_hours,
+                     c.token_days, c.break_glass, c.created_by, c.created_at, c.tried_at, c.enabled_at, c.required_at,
+                     c.revoke_before, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes, i.last_success_at,
+                     i.last_error, i.last_error_at
+                from connections c join trusted_issuers i on i.id = c.issuer_id and i.shard = c.shard
+               where c.id = $1 and c.shard = $2 and c.deleted_at is null",
+            &[&id.uuid(), &id.shard().number()],
+        )
+        .await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+/// Returns the connections of a workspace, oldest first.
+pub async fn list(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<StoredConnection>, Error> {
+    let rows = db
+        .query(
+            r"select c.id, c.workspace_id, c.name, c.client_id, c.auth_method, c.client_secret, c.default_role, c.session_hours,
+                     c.token_days, c.break_glass, c.created_by, c.created_at, c.tried_at, c.enabled_at, c.required_at,
+                     c.revoke_before, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes, i.last_success_at,
+                     i.last_error, i.last_error_at
+                from connections c join trusted_issuers i on i.id = c.issuer_id and i.shard = c.shard
+               where c.workspace_id = $1 and c.shard = $2 and c.deleted_at is null
+               order by c.id",
+            &[&workspace_id.uuid(), &workspace_id.shard().number()],
+        )
+        .await?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Stores a connection. Its issuer has a row of its own.
+pub async fn insert(db: &Connection, new: &StoredConnection) -> Result<(), Error> {
+    db.execute(
+        r"insert into connections (id, shard, workspace_id, issuer_id, name, client_id, auth_method, client_secret,
+                                   default_role, session_hours, token_days, break_glass, created_by, created_at)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        &[
+            &new.id.uuid(),
+            &new.id.shard().number(),
+            &new.workspace_id.uuid(),
+            &new.issuer.id.uuid(),
+            &new.name,
+            &new.client_id,
+            &new.auth_method.as_str(),
+            &new.client_secret,
+            &role_to_text(new.default_role),
+            &new.session_hours,
+            &new.token_days,
+            &break_glass(new),
+            &new.created_by.uuid(),
+            &new.created_at,
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Writes everything of a connection that owners can change.
+pub async fn update(db: &Connection, changed: &StoredConnection) -> Result<(), Error> {
+    db.execute(
+        r"update connections
+             set name = $3, client_id = $4, auth_method = $5, client_secret = $6, default_role = $7, session_hours = $8,
+                 token_days = $9, break_glass = $10, tried_at = $11, enabled_at = $12, required_at = $13, revoke_before = $14
+           where id = $1 and shard = $2 and deleted_at is null",
+        &[
+            &changed.id.uuid(),
+            &changed.id.shard().number(),
+            &changed.name,
+            &changed.client_id,
+            &changed.auth_method.as_str(),
+            &changed.client_secret,
+            &role_to_text(changed.default_role),
+            &changed.session_hours,
+            &changed.token_days,
+            &break_glass(changed),
+            &changed.tried_at,
+            &changed.enabled_at,
+            &changed.required_at,
+            &changed.revoke_before,
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Records that an owner signed in through a connection to try it.
+pub async fn mark_tried(db: &Connection, id: ConnectionId, now: Timestamp) -> Result<(), Error> {
+    let sql = r"update connections set tried_at = $3 where id = $1 and shard = $2 and deleted_at is null";
+    db.execute(sql, &[&id.uuid(), &id.shard().number(), &now]).await.map(drop)
+}
+
+/// Marks a connection as deleted, and deletes its client secret; `false`: there is no such connection.
+pub async fn mark_deleted(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    id: ConnectionId,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let changed = db
+        .execute(
+            r"update connections set deleted_at = $4, client_secret = null, revoke_before = null
+               where id = $1 and shard = $2 and workspace_id = $3 and deleted_at is null",
+            &[&id.uuid(), &id.shard().number(), &workspace_id.uuid(), &now],
+        )
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Deletes up to `size` connections that were marked as deleted before `deleted_before`, with their issuers.
+pub async fn delete_deleted(db: &Connection, deleted_before: Timestamp, size: i64) -> Result<u64, Error> {
+    db.execute(
+        r"/* housekeeping */
+          with gone as (
+              delete from connections where id in
+                  (select id from connections where deleted_at <= $1 limit $2 for update skip locked)
+              returning issuer_id)
+          delete from trusted_issuers where id in (select issuer_id from gone)",
+        &[&deleted_before, &size],
+    )
+    .await
+}
+
+fn break_glass(connection: &StoredConnection) -> Vec<Uuid> {
+    connection.break_glass.iter().map(|id| id.uuid()).collect()
+}
+
+fn from_row(row: &Row) -> Result<StoredConnection, Error> {
+    let auth_method = AuthMethod::parse(row.try_get("auth_method")?);
+    let break_glass: Vec<Uuid> = row.try_get("break_glass")?;
+    Ok(StoredConnection {
+        id: row.try_get::<_, Uuid>("id")?.into(),
+        workspace_id: row.try_get::<_, Uuid>("workspace_id")?.into(),
+        issuer: trusted_issuers::from_row(row)?,
+        health: ConnectionHealth {
+            last_success_at: row.try_get("last_success_at")?,
+            last_error: row.try_get("last_error")?,
+            last_error_at: row.try_get("last_error_at")?,
+        },
+        name: row.try_get("name")?,
+        client_id: row.try_get("client_id")?,
+        auth_method: auth_method.ok_or_else(|| super::impossible("connections", "auth_method"))?,
+        client_secret: row.try_get("client_secret")?,
+        default_role: role_from_text(row.try_get("default_role")?)?,
+        session_hours: row.try_get("session_hours")?,
+        token_days: row.try_get("token_days")?,
+        break_glass: break_glass.into_iter().map(UserId::from).collect(),
+        created_by: row.try_get::<_, Uuid>("created_by")?.into(),
+        created_at: row.try_get("created_at")?,
+        tried_at: row.try_get("tried_at")?,
+        enabled_at: row.try_get("enabled_at")?,
+        required_at: row.try_get("required_at")?,
+        revoke_before: row.try_get("revoke_before")?,
+    })
+}
