@@ -110,6 +110,16 @@ event_names! {
     RoleChanged = "member.role_changed", "Role changed";
     MemberRemoved = "member.removed", "Member removed";
     WorkspaceDeleted = "workspace.deleted", "Workspace deleted";
+    ConnectionCreated = "connection.created", "Connection to an identity provider created";
+    ConnectionChanged = "connection.changed", "Connection to an identity provider changed";
+    ConnectionEnabled = "connection.enabled", "Connection to an identity provider enabled or disabled";
+    ConnectionRequired = "connection.required", "Single sign-on required, or no longer required";
+    ConnectionDeleted = "connection.deleted", "Connection to an identity provider deleted";
+    DomainClaimed = "domain.claimed", "Domain claimed";
+    DomainChanged = "domain.changed", "Connection of a domain changed";
+    DomainVerified = "domain.verified", "Domain verified";
+    DomainLost = "domain.lost", "Domain no longer verified";
+    DomainRemoved = "domain.removed", "Domain removed";
     ContentMoved = "content.moved", "Content moved to or from a workspace";
     ContentDeleted = "content.deleted", "Content deleted";
     DeletionConfirmed = "content.deletion_confirmed", "User confirmed a deletion that an app requested";

@@ -13,6 +13,7 @@
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
 //! | What does a token of an identity provider say? | [`id_token`], [`logout_token`] |
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
+//! | Which domains and providers can a workspace connect? | [`domains`], [`connections`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
 //!
 //! A function that refuses returns an error type of its own, which implements [`std::error::Error`]. Its text is for
@@ -58,11 +59,13 @@ pub mod bearer;
 pub mod cli_tokens;
 pub mod clients;
 pub mod codes;
+pub mod connections;
 pub mod consent;
 pub mod consent_expiry;
 pub mod contents;
 pub mod credential;
 pub mod display_name;
+pub mod domains;
 pub mod email;
 pub mod id_token;
 pub mod json;

@@ -96,5 +96,11 @@ pub const RETIRED_PUBLIC_KEY: i64 = 366 * DAY;
 pub const NETWORK_ADDRESS_KEPT: i64 = 30 * DAY;
 /// How long revoked sessions, former memberships, and deleted workspaces with their content are stored.
 pub const ENDED_KEPT: i64 = 30 * DAY;
+/// How often the DNS record of a verified domain is checked.
+pub const DOMAIN_CHECK: i64 = 7 * DAY;
+/// When the DNS record of a verified domain is checked again if DNS did not answer.
+pub const DOMAIN_CHECK_RETRY: i64 = DAY;
+/// A check that DNS does not answer counts as a failure when there was no answer for this long.
+pub const DOMAIN_SILENCE: i64 = 28 * DAY;
 
 const DAY: i64 = 86_400;

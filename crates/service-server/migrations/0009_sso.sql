@@ -143,3 +143,6 @@ alter table browser_sessions
 alter table grants
     add column connection_id uuid,
     add column sso_until     timestamptz;
+
+-- The users of a domain, whose sessions are revoked when single sign-on becomes required there.
+create index emails_by_domain on emails (split_part(address, '@', 2), user_id);

@@ -20,7 +20,7 @@ use crate::{
     },
     issuers::Issuers,
     locales::Locales,
-    net::{document_fetcher::DocumentFetcher, outbound::Outbound, tls},
+    net::{dns::Dns, document_fetcher::DocumentFetcher, outbound::Outbound, tls},
     node_limits::{
         network_places::{self, NetworkPlaces},
         search_turns::SearchTurns,
@@ -78,6 +78,8 @@ pub struct AppState {
     pub memberships: MembershipCache,
     pub user_limits: UserLimits,
     pub search_turns: SearchTurns,
+    /// Where the TXT records of domains are looked up.
+    pub dns: Dns,
     /// Fetches client metadata documents.
     pub documents: DocumentFetcher,
     /// Outside issuers whose tokens are accepted.
@@ -132,6 +134,7 @@ impl App {
             memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
+            dns: Dns::new(config.dns.servers.clone()),
             documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
             issuers: Issuers::new(outbound, &config),
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),

@@ -21,7 +21,7 @@ use crate::{
     net::file_descriptors,
     node_limits::network_places::{Holder, NetworkPlaces},
     tasks::{
-        heartbeat, housekeeping, mailer,
+        domain_checks, heartbeat, housekeeping, mailer,
         revocation_feed::{self, Follower},
         supervisor::{Progress, Supervisor, TaskEnded},
     },
@@ -86,6 +86,7 @@ impl Server {
         server.spawn("token_uses", housekeeping::record_uses);
         server.spawn("audit_seals", housekeeping::seal_audit);
         server.spawn("cleanup", housekeeping::clean);
+        server.spawn("domain_checks", domain_checks::run);
         Ok(server)
     }
 

@@ -6,6 +6,7 @@
 //!
 //! [`ALL`] and [`OPERATIONS`] are the rows without their types.
 
+mod connections;
 mod contents;
 mod discovery;
 mod mcp;
@@ -17,6 +18,7 @@ mod tokens;
 mod workspaces;
 
 pub use self::{
+    connections::*,
     contents::*,
     discovery::*,
     mcp::*,
@@ -107,7 +109,7 @@ pub const fn contents(kind: Kind) -> &'static ContentOperations {
     kind.operations()
 }
 
-const BEFORE_CONTENTS: [&[&OperationRow]; 3] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS];
+const BEFORE_CONTENTS: [&[&OperationRow]; 4] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS, connections::ROWS];
 const AFTER_CONTENTS: [&[&OperationRow]; 4] = [contents::ROWS, sessions::ROWS, tokens::ROWS, mcp::ROWS];
 
 const OPERATION_COUNT: usize =

@@ -8,6 +8,7 @@ pub enum Group {
     Discovery,
     Whoami,
     Workspaces,
+    Connections,
     Content,
     Sessions,
     CliTokens,
@@ -18,12 +19,13 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SignIn,
         Self::Oauth,
         Self::Discovery,
         Self::Whoami,
         Self::Workspaces,
+        Self::Connections,
         Self::Content,
         Self::Sessions,
         Self::CliTokens,
@@ -42,6 +44,7 @@ impl Group {
             Self::Discovery => "Discovery",
             Self::Whoami => "Current user",
             Self::Workspaces => "Workspaces",
+            Self::Connections => "Single sign-on",
             Self::Content => "Content",
             Self::Sessions => "Sessions",
             Self::CliTokens => "CLI tokens",
@@ -61,6 +64,7 @@ impl Group {
             Self::Discovery => include_str!("../../manual/discovery.md"),
             Self::Whoami => include_str!("../../manual/whoami.md"),
             Self::Workspaces => include_str!("../../manual/workspaces.md"),
+            Self::Connections => include_str!("../../manual/connections.md"),
             Self::Content => include_str!("../../manual/content.md"),
             Self::Sessions => include_str!("../../manual/sessions.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use ipnet::IpNet;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use service_rules::{
+    domains::Domain,
     limits::{FailureShare, Rate, Window},
     network_rates::{NetworkRates, RaisedNetworks},
 };
@@ -17,9 +18,9 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
-    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
-    database_url, database_urls, failure_share, filter, host, hosts, keep_days, mail_tls, mailbox, network_rates,
-    networks, raised_networks, rate, root_keys, windows,
+    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, addresses, allowed_issuers,
+    base_url, database_url, database_urls, domains, failure_share, filter, host, hosts, keep_days, mail_tls, mailbox,
+    network_rates, networks, raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -42,6 +43,7 @@ pub struct Config {
     pub restore: RestoreConfig,
     pub documents: DocumentsConfig,
     pub sso: SsoConfig,
+    pub dns: DnsConfig,
     pub log: LogConfig,
 }
 
@@ -127,6 +129,8 @@ pub struct LimitsConfig {
     pub writes_per_user: Rate,
     pub searches_per_user: Rate,
     pub documents: Rate,
+    /// Checks of DNS records, for each workspace and each user.
+    pub domain_checks: Rate,
 }
 
 /// Signing keys.
@@ -166,6 +170,8 @@ pub struct DocumentsConfig {
 pub struct SsoConfig {
     /// Issuers that are not at public addresses.
     pub allowed_issuers: Vec<AllowedIssuer>,
+    /// Domains where anyone can have an address. No workspace can claim them.
+    pub public_mail_domains: Vec<Domain>,
 }
 
 /// An issuer that may be at an address that is not public.
@@ -174,6 +180,13 @@ pub struct AllowedIssuer {
     /// Compared byte for byte.
     pub issuer: String,
     pub networks: Vec<IpNet>,
+}
+
+/// How names are resolved to verify domains.
+#[derive(Clone, Debug)]
+pub struct DnsConfig {
+    /// Empty: the servers of the system.
+    pub servers: Vec<SocketAddr>,
 }
 
 /// The log.
@@ -217,6 +230,7 @@ fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
         writes_per_user: from.checked("limits.writes_per_user", RATE, rate),
         searches_per_user: from.checked("limits.searches_per_user", RATE, rate),
         documents: from.checked("limits.documents", RATE, rate),
+        domain_checks: from.checked("limits.domain_checks", RATE, rate),
     }
 }
 
@@ -281,7 +295,13 @@ impl Config {
                 allowed_networks: from.checked("documents.allowed_networks", NETWORKS, networks),
                 ca_file: from.certificates("documents.ca_file"),
             },
-            sso: SsoConfig { allowed_issuers: from.checked("sso.allowed_issuers", ALLOWED_ISSUERS, allowed_issuers) },
+            sso: SsoConfig {
+                allowed_issuers: from.checked("sso.allowed_issuers", ALLOWED_ISSUERS, allowed_issuers),
+                public_mail_domains: from.checked("sso.public_mail_domains", "domains such as gmail.com", domains),
+            },
+            dns: DnsConfig {
+                servers: from.checked("dns.servers", "addresses and ports such as 192.0.2.53:53", addresses),
+            },
             log: LogConfig {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),

@@ -25,6 +25,16 @@ const fn secret(key: &'static str, default: Option<&'static str>, doc: &'static 
     Setting { key, default, secret: true, doc }
 }
 
+/// The default of `sso.public_mail_domains`.
+const PUBLIC_MAIL_DOMAINS: &str = "gmail.com, googlemail.com, outlook.com, hotmail.com, live.com, msn.com, yahoo.com, \
+                                   ymail.com, aol.com, icloud.com, me.com, mac.com, proton.me, protonmail.com, pm.me, \
+                                   gmx.com, gmx.net, gmx.de, gmx.at, gmx.ch, web.de, t-online.de, freenet.de, mail.com, \
+                                   zoho.com, fastmail.com, hey.com, tutanota.com, tuta.com, posteo.de, mailbox.org, \
+                                   yandex.com, yandex.ru, mail.ru, qq.com, 163.com, 126.com, sina.com, naver.com, \
+                                   orange.fr, laposte.net, libero.it, bluewin.ch, hotmail.fr, hotmail.co.uk, \
+                                   yahoo.co.uk, yahoo.co.jp, yahoo.fr, yahoo.de, outlook.de, outlook.fr, live.nl, \
+                                   btinternet.com, comcast.net, verizon.net, att.net, sbcglobal.net, rediffmail.com";
+
 pub const SETTINGS: &[Setting] = &[
     setting(
         "base_url",
@@ -221,6 +231,11 @@ pub const SETTINGS: &[Setting] = &[
         Some("30+300"),
         "Client metadata documents fetched for one network, and new ones from one host. One user gets a fifth of it: burst+per hour.",
     ),
+    setting(
+        "limits.domain_checks",
+        Some("20+60"),
+        "Checks of DNS records that one workspace starts, and one user: burst+per hour.",
+    ),
     setting("keys.rotate_every_days", Some("30"), "How often the signing key is rotated."),
     setting("keys.publish_lead_seconds", Some("1200"), "How long a new signing key is published before it signs."),
     setting("keys.refresh_every_seconds", Some("5"), "How often a node reads the signing keys."),
@@ -248,6 +263,16 @@ pub const SETTINGS: &[Setting] = &[
         "sso.allowed_issuers",
         Some(""),
         "Issuers in private networks, such as https://id.acme.example=10.1.0.0/16. On the same machine http is allowed, too.",
+    ),
+    setting(
+        "sso.public_mail_domains",
+        Some(PUBLIC_MAIL_DOMAINS),
+        "Domains of public mail providers, which no workspace can claim.",
+    ),
+    setting(
+        "dns.servers",
+        Some(""),
+        "DNS servers that domains are verified with, such as 192.0.2.53:53. By default those of the system.",
     ),
     setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),

@@ -1,9 +1,12 @@
 //! Parsers for the values of settings. `None`: the text is not valid.
 
+use std::net::SocketAddr;
+
 use axum::http::uri::Authority;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ipnet::IpNet;
 use service_rules::{
+    domains::Domain,
     limits::{FailureShare, Rate, Window},
     network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
 };
@@ -77,6 +80,14 @@ pub(super) fn allowed_issuers(text: &str) -> Option<Vec<AllowedIssuer>> {
         }
     }
     Some(allowed)
+}
+
+pub(super) fn addresses(text: &str) -> Option<Vec<SocketAddr>> {
+    list(text).map(|address| address.parse().ok()).collect()
+}
+
+pub(super) fn domains(text: &str) -> Option<Vec<Domain>> {
+    list(text).map(|domain| Domain::parse(domain).ok()).collect()
 }
 
 /// Parses networks, each with the factor by which its limits are higher.

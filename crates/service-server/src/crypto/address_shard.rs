@@ -1,8 +1,8 @@
-//! The shard of an email address, and of a domain: a keyed hash, so that an id in the shard of an address says nothing about
-//! the address.
+//! Keyed hashes under the installation's own key: the shard of an email address and of a domain, and the proof of a domain.
+//! So an id in the shard of an address says nothing about the address.
 
 use aws_lc_rs::hmac;
-use service_api::shard::Shard;
+use service_api::{ids::WorkspaceId, shard::Shard};
 use service_rules::email::Address;
 
 /// Returns the shard of an address. `key` is made once for an installation and never changes.
@@ -17,7 +17,19 @@ pub fn shard_of_domain(key: &[u8], domain: &str) -> Shard {
     shard_of_text(key, domain)
 }
 
+/// Returns what the DNS record of a claim contains: it depends on the workspace and on the domain. It is no secret. The key is
+/// that of the installation and no root key, so that records stay valid when root keys are replaced.
+#[must_use]
+pub fn domain_proof(key: &[u8], workspace_id: WorkspaceId, domain: &str) -> [u8; 16] {
+    hash(key, &format!("domain proof {workspace_id} {domain}"))
+}
+
 fn shard_of_text(key: &[u8], text: &str) -> Shard {
+    Shard::of_bytes(hash(key, text))
+}
+
+/// The first bytes of the keyed hash of a text.
+fn hash<const N: usize>(key: &[u8], text: &str) -> [u8; N] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes());
-    Shard::of_bytes(tag.as_ref().first_chunk().copied().unwrap_or_default())
+    tag.as_ref().first_chunk().copied().unwrap_or([0; N])
 }

@@ -17,6 +17,7 @@ pub mod revocation;
 pub mod rotate_signing_keys;
 pub mod sessions;
 pub mod sign_in;
+pub mod sso;
 pub mod tokens;
 pub mod whoami;
 pub mod workspaces;

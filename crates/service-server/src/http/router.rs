@@ -32,6 +32,7 @@ pub fn router(app: &App) -> Router {
         .merge(contents())
         .merge(workspaces())
         .merge(invitations())
+        .merge(connections())
         .merge(at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list))
         .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
         .merge(at(&endpoints::REVOKE_SESSION, v1::sessions::end))
@@ -94,6 +95,22 @@ fn invitations() -> Router<App> {
         .merge(at(&endpoints::BLOCK_INVITATION, handlers::block))
         .merge(at(&endpoints::LIST_BLOCKED_WORKSPACES, handlers::list_blocked))
         .merge(at(&endpoints::UNBLOCK_WORKSPACE, handlers::unblock))
+}
+
+fn connections() -> Router<App> {
+    use v1::{connections, domains};
+    Router::new()
+        .merge(at(&endpoints::LIST_CONNECTIONS, connections::list))
+        .merge(at(&endpoints::CREATE_CONNECTION, connections::create))
+        .merge(at(&endpoints::READ_CONNECTION, connections::read))
+        .merge(at(&endpoints::UPDATE_CONNECTION, connections::update))
+        .merge(at(&endpoints::DELETE_CONNECTION, connections::delete))
+        .merge(at(&endpoints::CONNECTION_IMPACT, connections::impact))
+        .merge(at(&endpoints::LIST_DOMAINS, domains::list))
+        .merge(at(&endpoints::CLAIM_DOMAIN, domains::claim))
+        .merge(at(&endpoints::VERIFY_DOMAIN, domains::verify))
+        .merge(at(&endpoints::UPDATE_DOMAIN, domains::update))
+        .merge(at(&endpoints::REMOVE_DOMAIN, domains::remove))
 }
 
 fn contents() -> Router<App> {

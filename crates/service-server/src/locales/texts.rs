@@ -35,7 +35,17 @@ texts! {
         sign_in_code: MailSignInCode, session_replayed: MailSessionReplayed,
         mcp_tokens_created: MailMcpTokensCreated, cli_token_created: MailCliTokenCreated,
         cli_token_expires: MailCliTokenExpires, invitation: MailInvitation, token_leaked: MailTokenLeaked,
-        token_exposed: MailTokenExposed,
+        token_exposed: MailTokenExposed, domain_failing: MailDomainFailing, domain_lost: MailDomainLost,
+        domain_record: MailDomainRecord,
+    }
+    MailDomainFailing {
+        subject: Text, happened: Sentence, lost: Sentence,
+    }
+    MailDomainLost {
+        subject: Text, happened: Sentence, taken_over: Sentence, sign_in: Text,
+    }
+    MailDomainRecord {
+        add: Text, name: Text, kind: Text, value: Text, check: Text,
     }
     MailTokenExposed {
         subject: Text, happened: Sentence, blocked: Text, next: Text,
@@ -93,7 +103,7 @@ texts! {
         more: Text, invitations: Text, invitations_hint: Text, no_invitations: Text, expires: Text, revoke: Text,
         revoke_of: Sentence, invite_heading: Text, email: Text, roles_hint: Text, invite: Text,
         leave_heading: Text, leave_hint: Text, leave_sure: Sentence, leave: Text, forbidden: Text, gone: Text,
-        last_owner: Text, limited: Sentence, invalid_email: Text,
+        last_owner: Text, last_break_glass: Text, limited: Sentence, invalid_email: Text,
     }
     Workspaces {
         title: Text, personal_hint: Text, heading: Text, hint: Text, none: Text, owner: Text, role: Text,

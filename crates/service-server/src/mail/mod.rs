@@ -94,6 +94,22 @@ pub enum Email {
         what: String,
         sent_at: Timestamp,
     },
+    /// The DNS record of a verified domain was not found at a weekly check.
+    DomainFailing {
+        to: String,
+        domain: String,
+        record: String,
+        /// When the domain is lost if nothing changes.
+        lost_at: Timestamp,
+    },
+    /// A workspace has lost a domain.
+    DomainLost {
+        to: String,
+        domain: String,
+        record: String,
+        /// Whether another workspace has proved the domain.
+        taken_over: bool,
+    },
 }
 
 /// What a session had made that was revoked with it, and what stays, as a mail lists it.
@@ -150,7 +166,9 @@ impl Email {
             Self::SessionReplayed { .. }
             | Self::CliTokenEnds { .. }
             | Self::TokenLeaked { .. }
-            | Self::TokenExposed { .. } => Language::English,
+            | Self::TokenExposed { .. }
+            | Self::DomainFailing { .. }
+            | Self::DomainLost { .. } => Language::English,
         }
     }
 
@@ -163,7 +181,9 @@ impl Email {
             | Self::CliTokenEnds { to, .. }
             | Self::Invitation { to, .. }
             | Self::TokenLeaked { to, .. }
-            | Self::TokenExposed { to, .. } => to,
+            | Self::TokenExposed { to, .. }
+            | Self::DomainFailing { to, .. }
+            | Self::DomainLost { to, .. } => to,
         }
     }
 }

@@ -79,6 +79,18 @@ impl Email {
                 let review = writer.link(&mail.review, "/account");
                 (&texts.subject, vec![filled(&happened), plain(&texts.blocked), plain(&texts.next), review])
             }
+            Self::DomainFailing { domain, record, lost_at, .. } => {
+                let texts = &mail.domain_failing;
+                let happened = filled(&writer.at_url(&texts.happened).with("domain", domain));
+                let lost = filled(&texts.lost.with("domain", domain).with("date", t.moment(*lost_at)));
+                (&texts.subject, writer.with_record(vec![happened, lost], domain, record))
+            }
+            Self::DomainLost { domain, record, taken_over, .. } => {
+                let texts = &mail.domain_lost;
+                let happened = if *taken_over { &texts.taken_over } else { &texts.happened };
+                let happened = filled(&writer.at_url(happened).with("domain", domain));
+                (&texts.subject, writer.with_record(vec![happened, plain(&texts.sign_in)], domain, record))
+            }
         }
     }
 }
@@ -155,6 +167,15 @@ impl<'a> Writer<'a> {
             filled(&texts.expires.with("date", self.t.moment(expires_at))),
             filled(&texts.ignore.with("inviter", invited_by)),
         ]
+    }
+
+    /// The DNS record to add, and where the domain is managed, follow.
+    fn with_record(&self, mut said: Vec<Block<'a>>, domain: &str, record: &str) -> Vec<Block<'a>> {
+        let texts = &self.t.mail.domain_record;
+        let facts =
+            vec![(&texts.name, domain.to_owned()), (&texts.kind, "TXT".to_owned()), (&texts.value, record.to_owned())];
+        said.extend([plain(&texts.add), Block::Facts(facts), self.link(&texts.check, "/workspaces")]);
+        said
     }
 
     /// What the session had created, and what became of it, follows.

@@ -1,5 +1,6 @@
-//! Outgoing connections, TLS and the limit on open files.
+//! Outgoing connections, DNS, TLS and the limit on open files.
 
+pub mod dns;
 pub mod document_fetcher;
 pub mod file_descriptors;
 pub mod outbound;

@@ -85,6 +85,19 @@ pub async fn list(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<Stor
     rows.iter().map(from_row).collect()
 }
 
+/// Locks a connection: other transactions that change it wait until this one ends.
+pub async fn lock(db: &Connection, id: ConnectionId) -> Result<(), Error> {
+    let sql = r"select from connections where id = $1 and shard = $2 for update";
+    db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await.map(drop)
+}
+
+/// Takes a user from the break-glass owners of all connections of a workspace.
+pub async fn remove_break_glass(db: &Connection, workspace_id: WorkspaceId, user_id: UserId) -> Result<(), Error> {
+    let sql = r"update connections set break_glass = array_remove(break_glass, $3)
+                 where workspace_id = $1 and shard = $2 and $3 = any (break_glass)";
+    db.execute(sql, &[&workspace_id.uuid(), &workspace_id.shard().number(), &user_id.uuid()]).await.map(drop)
+}
+
 /// Stores a connection. Its issuer has a row of its own.
 pub async fn insert(db: &Connection, new: &StoredConnection) -> Result<(), Error> {
     db.execute(

@@ -1,7 +1,7 @@
 //! Table `emails`: verified email addresses and the users they belong to. A row is in the shard of its address.
 
 use service_api::{
-    ids::{Id as _, UserId},
+    ids::{ConnectionId, Id as _, UserId},
     shard::Shard,
 };
 use service_rules::{Timestamp, email::Address};
@@ -52,4 +52,64 @@ pub(super) async fn find_id(db: &Connection, email: EmailKey<'_>) -> Result<User
     let sql = r"select user_id from emails where address = $1 and shard = $2";
     let row = db.query_opt(sql, &[&email.address.as_str(), &email.shard.number()]).await?;
     Ok(row.map_or(Ok(Uuid::nil()), |row| row.try_get("user_id"))?.into())
+}
+
+/// What users of some domains have, beside what began with a sign-in through one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainUsage {
+    pub users: i64,
+    pub browsers: i64,
+    /// Grants of first-party clients.
+    pub sessions: i64,
+    pub cli_tokens: i64,
+    pub mcp_tokens: i64,
+    /// Grants of other clients.
+    pub app_grants: i64,
+}
+
+/// The moment at which credentials are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedAt {
+    pub now: Timestamp,
+    /// Sessions that were last refreshed before are idle, and do not count.
+    pub idle_since: Timestamp,
+}
+
+/// Counts the users of some domains and their valid credentials. What began with a sign-in through the connection is left out.
+pub async fn count_usage(
+    db: &Connection,
+    domains: &[String],
+    connection_id: ConnectionId,
+    at: CountedAt,
+) -> Result<DomainUsage, Error> {
+    let row = db
+        .query_opt(
+            r"/* every shard */
+              with people as materialized (
+                       select distinct user_id, shard from emails where split_part(address, '@', 2) = any ($1)),
+                   sessions as materialized (
+                       select g.client_id from people p join grants g on g.user_id = p.user_id and g.shard = p.shard
+                        where g.revoked_at is null and g.expires_at > $2 and g.rotated_at > $3
+                          and g.connection_id is distinct from $4)
+              select (select count(*) from people) as users,
+                     (select count(*) from people p join browser_sessions b on b.user_id = p.user_id
+                       where b.expires_at > $2 and b.connection_id is distinct from $4) as browsers,
+                     (select count(*) from sessions where client_id in ('service-web', 'service-cli')) as sessions,
+                     (select count(*) from people p join cli_tokens c on c.user_id = p.user_id and c.shard = p.shard
+                       where c.revoked_at is null and c.expires_at > $2) as cli_tokens,
+                     (select count(*) from sessions where client_id = 'service-mcp') as mcp_tokens,
+                     (select count(*) from sessions
+                       where client_id not in ('service-web', 'service-cli', 'service-mcp')) as app_grants",
+            &[&domains, &at.now, &at.idle_since, &connection_id.uuid()],
+        )
+        .await?
+        .ok_or_else(|| super::impossible("emails", "user_id"))?;
+    Ok(DomainUsage {
+        users: row.try_get("users")?,
+        browsers: row.try_get("browsers")?,
+        sessions: row.try_get("sessions")?,
+        cli_tokens: row.try_get("cli_tokens")?,
+        mcp_tokens: row.try_get("mcp_tokens")?,
+        app_grants: row.try_get("app_grants")?,
+    })
 }

@@ -120,6 +120,24 @@ async fn with_emails(db: &Connection, rows: &[Row]) -> Result<Vec<Member>, Error
     Ok(members)
 }
 
+/// An enabled owner of a workspace.
+pub struct Owner {
+    pub user_id: UserId,
+    pub email: String,
+}
+
+/// Returns the enabled owners of a workspace.
+pub async fn list_owners(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<Owner>, Error> {
+    let sql = r"select user_id from members
+                 where workspace_id = $1 and shard = $2 and role = 'owner' and ended_at is null";
+    let rows = db.query(sql, &[&workspace_id.uuid(), &workspace_id.shard().number()]).await?;
+    let ids =
+        rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).collect::<Result<Vec<_>, Error>>()?;
+    let users = users::find_several(db, &ids).await?;
+    let enabled = users.into_iter().filter(|(_, user)| !user.disabled);
+    Ok(enabled.map(|(user_id, user)| Owner { user_id, email: user.email }).collect())
+}
+
 /// Whether a workspace has an enabled owner other than one user. Disabled owners cannot act and do not count.
 pub async fn has_other_owner(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
     let sql = r"select user_id from members

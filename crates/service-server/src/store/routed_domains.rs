@@ -47,30 +47,31 @@ pub async fn lock_holder(db: &Connection, key: DomainKey<'_>) -> Result<Option<W
     row.map(|row| Ok(row.try_get::<_, Uuid>("workspace_id")?.into())).transpose()
 }
 
-/// Stores that a workspace has verified a domain, and where its users sign in.
+/// Stores that a workspace has verified a domain, and where its users sign in; `false`: another workspace has verified it.
 pub async fn replace(
     db: &Connection,
     key: DomainKey<'_>,
     workspace_id: WorkspaceId,
     route: Option<&Route>,
-) -> Result<(), Error> {
-    db.execute(
-        r"insert into routed_domains (domain, shard, workspace_id, connection_id, name, required)
-          values ($1, $2, $3, $4, $5, $6)
-          on conflict (domain, shard) do update
-             set workspace_id = excluded.workspace_id, connection_id = excluded.connection_id, name = excluded.name,
-                 required = excluded.required",
-        &[
-            &key.domain,
-            &key.shard.number(),
-            &workspace_id.uuid(),
-            &route.map(|route| route.connection_id.uuid()),
-            &route.map(|route| route.name.as_str()),
-            &route.is_some_and(|route| route.required),
-        ],
-    )
-    .await
-    .map(drop)
+) -> Result<bool, Error> {
+    let written = db
+        .execute(
+            r"insert into routed_domains (domain, shard, workspace_id, connection_id, name, required)
+              values ($1, $2, $3, $4, $5, $6)
+              on conflict (domain, shard) do update
+                 set connection_id = excluded.connection_id, name = excluded.name, required = excluded.required
+               where routed_domains.workspace_id = excluded.workspace_id",
+            &[
+                &key.domain,
+                &key.shard.number(),
+                &workspace_id.uuid(),
+                &route.map(|route| route.connection_id.uuid()),
+                &route.map(|route| route.name.as_str()),
+                &route.is_some_and(|route| route.required),
+            ],
+        )
+        .await?;
+    Ok(written == 1)
 }
 
 /// Deletes the row of a domain if this workspace has verified it.

@@ -86,26 +86,49 @@ pub async fn insert(db: &Connection, new: &StoredDomain) -> Result<(), Error> {
     .map(drop)
 }
 
-/// Writes the connection of a domain and the outcome of its last check.
-pub async fn update(db: &Connection, changed: &StoredDomain) -> Result<(), Error> {
+/// Writes the outcome of a check. A domain that counts is written only while its row in `routed_domains` is locked.
+pub async fn update_check(db: &Connection, checked: &StoredDomain) -> Result<(), Error> {
     db.execute(
         r"update workspace_domains
-             set connection_id = $4, verified_at = $5, checked_at = $6, next_check_at = $7, failures = $8, last_error = $9
+             set verified_at = $4, checked_at = $5, next_check_at = $6, failures = $7, last_error = $8
            where workspace_id = $1 and domain = $2 and shard = $3",
         &[
-            &changed.workspace_id.uuid(),
-            &changed.domain,
-            &changed.workspace_id.shard().number(),
-            &changed.connection_id.map(ConnectionId::uuid),
-            &changed.verified_at,
-            &changed.checked_at,
-            &changed.next_check_at,
-            &changed.failures,
-            &changed.last_error,
+            &checked.workspace_id.uuid(),
+            &checked.domain,
+            &checked.workspace_id.shard().number(),
+            &checked.verified_at,
+            &checked.checked_at,
+            &checked.next_check_at,
+            &checked.failures,
+            &checked.last_error,
         ],
     )
     .await
     .map(drop)
+}
+
+/// Chooses the connection that users of a domain sign in with.
+pub async fn update_connection(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    domain: &str,
+    connection_id: Option<ConnectionId>,
+) -> Result<(), Error> {
+    let sql = r"update workspace_domains set connection_id = $4 where workspace_id = $1 and domain = $2 and shard = $3";
+    let (shard, connection_id) = (workspace_id.shard().number(), connection_id.map(ConnectionId::uuid));
+    db.execute(sql, &[&workspace_id.uuid(), &domain, &shard, &connection_id]).await.map(drop)
+}
+
+/// Takes a connection from all domains of a workspace.
+pub async fn detach_connection(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    connection_id: ConnectionId,
+) -> Result<(), Error> {
+    let sql = r"update workspace_domains set connection_id = null
+                 where workspace_id = $1 and shard = $2 and connection_id = $3";
+    let shard = workspace_id.shard().number();
+    db.execute(sql, &[&workspace_id.uuid(), &shard, &connection_id.uuid()]).await.map(drop)
 }
 
 /// Deletes a domain of a workspace; `false`: the workspace does not claim it.

@@ -222,11 +222,12 @@ enum Expired {
     CliTokens,
     Memberships,
     Members,
+    Connections,
     NodeHeartbeats,
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 24] = [
+const EXPIRED_ROWS: [(&str, Expired); 25] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
@@ -250,6 +251,7 @@ const EXPIRED_ROWS: [(&str, Expired); 24] = [
     ("cli_tokens", Expired::CliTokens),
     ("memberships", Expired::Memberships),
     ("members", Expired::Members),
+    ("connections", Expired::Connections),
     ("node_heartbeats", Expired::NodeHeartbeats),
 ];
 
@@ -301,6 +303,7 @@ impl Expired {
             Self::CliTokens => store::cli_tokens::delete_expired(db, before(lifetimes::CLI_TOKEN_LISTED), size).await,
             Self::Memberships => store::memberships::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,
             Self::Members => store::members::delete_ended(db, before(lifetimes::ENDED_KEPT), size).await,
+            Self::Connections => store::connections::delete_deleted(db, before(lifetimes::ENDED_KEPT), size).await,
             Self::NodeHeartbeats => {
                 store::node_heartbeats::delete_silent(db, before(lifetimes::SILENT_NODE), size).await
             }

@@ -1,5 +1,6 @@
-//! Background tasks: mail, the revocation feed, the heartbeat and housekeeping; and their supervisor.
+//! Background tasks: mail, the revocation feed, the heartbeat, housekeeping and checks of domains; and their supervisor.
 
+pub mod domain_checks;
 pub mod heartbeat;
 pub mod housekeeping;
 pub mod mailer;

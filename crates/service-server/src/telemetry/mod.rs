@@ -50,6 +50,7 @@ pub struct Metrics {
     refreshes: Family<RefreshLabels, Counter>,
     tool_calls: Family<ToolLabels, Counter>,
     provider_requests: Family<ProviderLabels, Counter>,
+    domain_checks: Family<DomainCheckLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     pub otp_sends_refused: Counter,
     pub otp_sends_used: Gauge<f64, AtomicU64>,
@@ -99,6 +100,11 @@ struct ProviderLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DomainCheckLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TaskLabels {
     task: &'static str,
 }
@@ -117,6 +123,7 @@ impl Default for Metrics {
             refreshes: Family::default(),
             tool_calls: Family::default(),
             provider_requests: Family::default(),
+            domain_checks: Family::default(),
             task_last_success: Family::default(),
             otp_sends_refused: Counter::default(),
             otp_sends_used: Gauge::default(),
@@ -207,6 +214,7 @@ impl Metrics {
             "When a background task last succeeded, in seconds since 1970, by task",
             self.task_last_success.clone(),
         );
+        registry.register("domain_checks", "DNS checks of domains, by outcome", self.domain_checks.clone());
         registry.register("mails_sent", "Mails that the mail server accepted", self.mails_sent.clone());
         registry.register("mails_failed", "Failed attempts to send a mail", self.mails_failed.clone());
         registry.register("rows_cleaned", "Expired rows deleted", self.rows_cleaned.clone());
@@ -245,6 +253,11 @@ impl Metrics {
     /// Counts a request to an identity provider.
     pub fn provider_requested(&self, request: &'static str, outcome: &'static str) {
         self.provider_requests.get_or_create(&ProviderLabels { request, outcome }).inc();
+    }
+
+    /// Counts a check of a domain's DNS record.
+    pub fn domain_checked(&self, outcome: &'static str) {
+        self.domain_checks.get_or_create(&DomainCheckLabels { outcome }).inc();
     }
 
     /// Records that a round of a background task succeeded.

@@ -24,7 +24,7 @@ use crate::{
     app::App,
     crypto::random,
     database::{self, Connection},
-    flows::{node_event, sign_in::email_key::email_key},
+    flows::{node_event, sign_in::email_key::email_key, sso::routes},
     store::{self, audit_events::NewAuditEvent, grants::GrantSelection},
 };
 
@@ -120,6 +120,7 @@ impl<'a> RevocationTransaction<'a> {
             return Ok(false);
         }
         store::invitations::delete_by_member(&self.db, workspace_id, user_id).await?;
+        store::connections::remove_break_glass(&self.db, workspace_id, user_id).await?;
         let reason = Reason::WorkspaceRemoved;
         self.revoke_grants_of_user(user_id, GrantSelection::For(workspace_id), reason).await?;
         store::cli_tokens::mark_all_revoked(&self.db, user_id, Some(workspace_id), reason, self.now).await?;
@@ -133,8 +134,8 @@ impl<'a> RevocationTransaction<'a> {
         self.revoke(Subject::Role(user_id, workspace_id), Reason::RevokedByAdmin)
     }
 
-    /// Deletes a workspace with its memberships and invitations, and revokes every token for it. Returns `false` if there was
-    /// none.
+    /// Deletes a workspace with its memberships, invitations, connections and domains, and revokes every token for it. Returns
+    /// `false` if there was none.
     pub async fn revoke_workspace(&mut self, id: WorkspaceId) -> anyhow::Result<bool> {
         if !store::workspaces::mark_deleted(&self.db, id, self.now).await? {
             return Ok(false);
@@ -142,6 +143,7 @@ impl<'a> RevocationTransaction<'a> {
         store::memberships::mark_all_ended(&self.db, id, self.now).await?;
         store::invitations::delete_by_workspace(&self.db, id).await?;
         store::blocked_workspaces::delete_by_workspace(&self.db, id).await?;
+        routes::delete_workspace(self.app, &self.db, id, self.now).await?;
         store::cli_tokens::mark_revoked_by_workspace(&self.db, id, Reason::WorkspaceRemoved, self.now).await?;
         self.revoke(Subject::Workspace(id), Reason::WorkspaceRemoved)?;
         Ok(true)

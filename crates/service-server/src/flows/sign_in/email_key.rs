@@ -1,6 +1,7 @@
-//! The shard of an email address and of a domain, under the key in the database.
+//! The shard of an email address and of a domain, and the proof of a domain, under the key in the database.
 
-use service_rules::email::Address;
+use service_api::ids::WorkspaceId;
+use service_rules::{domains, email::Address};
 
 use crate::{
     app::App,
@@ -13,6 +14,17 @@ use crate::{
 pub async fn email_key<'a>(app: &App, db: &Connection, address: &'a Address) -> Result<EmailKey<'a>, Error> {
     let key = app.address_key.get_or_try_init(|| store::address_key::find(db)).await?;
     Ok(EmailKey { address, shard: address_shard::shard_of(key, address) })
+}
+
+/// Returns the text of the DNS record by which a workspace proves a domain.
+pub async fn record_value(
+    app: &App,
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    domain: &str,
+) -> Result<String, Error> {
+    let key = app.address_key.get_or_try_init(|| store::address_key::find(db)).await?;
+    Ok(domains::record_value(address_shard::domain_proof(key, workspace_id, domain)))
 }
 
 /// Returns a domain with its shard. A node reads the key once.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Checks that the actor's token and role allow this in a workspace.
-pub(super) async fn enter(
+pub(in crate::flows) async fn enter(
     db: &Connection,
     actor: &Actor<'_>,
     id: &str,
@@ -25,7 +25,7 @@ pub(super) async fn enter(
 
 /// Locks a workspace and checks that the actor's token and role allow this there. No other transaction changes its members
 /// before this one ends.
-pub(super) async fn lock(
+pub(in crate::flows) async fn lock(
     db: &Connection,
     actor: &Actor<'_>,
     id: &str,

@@ -3,7 +3,7 @@
 //! A transaction that changes the members of a workspace locks its row, so that two concurrent changes cannot remove the
 //! last owner.
 
-mod access;
+pub(super) mod access;
 pub mod enter_space;
 pub mod invitations;
 pub mod pages;
@@ -31,6 +31,7 @@ use crate::{
         authenticate::AuthenticateError,
         revocation::RevocationTransaction,
         sign_in::step_up::{self, RecentSignIn},
+        sso,
     },
     pagination::{InvalidCursor, List, PageRequest},
     store,
@@ -63,6 +64,8 @@ pub enum WorkspaceError {
     InvalidAddress,
     #[error("the workspace would have no owner left")]
     LastOwner,
+    #[error("no break-glass owner would be left for a required connection")]
+    LastBreakGlass,
     #[error("the user is in as many workspaces as a user may be")]
     TooManyWorkspaces,
     #[error(transparent)]
@@ -214,6 +217,7 @@ pub async fn change_role(
         }
         if new != Role::Owner {
             store::invitations::delete_by_member(transaction.db(), id, user_id).await?;
+            store::connections::remove_break_glass(transaction.db(), id, user_id).await?;
         }
         let details = json!({ "member": user_id, "role": new });
         actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(transaction.db()).await?;
@@ -224,10 +228,14 @@ pub async fn change_role(
     Ok(changed)
 }
 
-/// Checks that an enabled owner is left when a member with this role leaves.
+/// Checks that an enabled owner is left when a member with this role leaves, and one who can sign in without a required
+/// connection.
 async fn check_owner_left(db: &Connection, id: WorkspaceId, leaving: UserId, role: Role) -> Result<(), WorkspaceError> {
     if role == Role::Owner && !store::members::has_other_owner(db, id, leaving).await? {
         return Err(WorkspaceError::LastOwner);
+    }
+    if role == Role::Owner && !sso::connections::keeps_break_glass(db, id, leaving).await? {
+        return Err(WorkspaceError::LastBreakGlass);
     }
     Ok(())
 }

@@ -79,6 +79,11 @@ impl From<WorkspaceError> for ApiError {
                 Conflict,
                 "A workspace needs an owner. Make another member an owner first, or delete the workspace.",
             ),
+            WorkspaceError::LastBreakGlass => error(
+                Conflict,
+                "Single sign-on is required here, and this is the last owner who could sign in without it. Add another \
+                 break-glass owner to the connection first.",
+            ),
             WorkspaceError::TooManyWorkspaces => {
                 error(Conflict, "You're in 100 workspaces, which is the limit. Leave one first.")
             }

@@ -5,6 +5,7 @@ pub mod api;
 pub mod contents;
 pub mod oauth;
 pub mod pages;
+pub mod sso;
 
 use axum::{
     Json,

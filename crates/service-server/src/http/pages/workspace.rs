@@ -279,6 +279,7 @@ pub(super) fn refused(t: &Texts, refusal: &WorkspaceError) -> String {
         WorkspaceError::InvalidName(DisplayNameError::Reserved) => t.workspaces.name_reserved.to_string(),
         WorkspaceError::InvalidAddress => t.workspace.invalid_email.to_string(),
         WorkspaceError::LastOwner => t.workspace.last_owner.to_string(),
+        WorkspaceError::LastBreakGlass => t.workspace.last_break_glass.to_string(),
         WorkspaceError::TooManyWorkspaces => t.workspaces.too_many.to_string(),
         WorkspaceError::Limited(limited) => {
             t.workspace.limited.with("wait", t.duration(limited.retry_after.into())).to_string()

@@ -2,8 +2,10 @@
 
 pub mod audit_events;
 pub mod cli_tokens;
+pub mod connections;
 pub mod consents;
 pub mod contents;
+pub mod domains;
 pub mod invitations;
 pub mod login_options;
 pub mod mcp_tokens;
