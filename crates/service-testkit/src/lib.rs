@@ -1,7 +1,8 @@
 //! What tests and the development command need around the service: real PostgreSQL clusters, servers in this process
-//! and as processes, a mailbox, and a scanner for leaked secrets. Nothing here is part of the service.
+//! and as processes, a mailbox, a DNS server, and a scanner for leaked secrets. Nothing here is part of the service.
 
 pub mod browser;
+pub mod dns_server;
 pub mod document_host;
 pub mod fault_proxy;
 pub mod faults;

@@ -42,6 +42,7 @@ impl Settings {
             ("limits.browsers_per_network", roomy),
             ("limits.registrations_per_network", roomy),
             ("limits.documents", roomy),
+            ("limits.domain_checks", roomy),
             ("limits.requests_per_user", roomy),
             ("limits.writes_per_user", roomy),
             ("limits.searches_per_user", roomy),

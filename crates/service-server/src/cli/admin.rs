@@ -11,6 +11,7 @@ use service_server::{
         clients::{self, Operator, blocked_hosts},
         operations::finish_restore::{self, CopiedEvent},
         revocation::{self, RevocationError},
+        sso::connections,
     },
 };
 
@@ -30,6 +31,9 @@ pub(crate) enum AdminCommand {
     /// Create, list, disable and block OAuth clients
     #[command(subcommand)]
     Client(ClientCommand),
+    /// List and disable connections of workspaces to identity providers
+    #[command(subcommand)]
+    Connection(ConnectionCommand),
     /// Verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -105,6 +109,14 @@ pub(crate) enum ClientCommand {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum ConnectionCommand {
+    /// List the connections of a workspace, by its ID
+    List { workspace: String },
+    /// Disable a connection: users of its domains sign in by email code again
+    Disable { id: String },
+}
+
+#[derive(Subcommand)]
 pub(crate) enum AuditCommand {
     /// Check whether audit events were changed, removed, added or moved after they were recorded
     Verify {
@@ -160,6 +172,7 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str
             Ok(())
         }
         AdminCommand::Client(command) => client(command, app, &operator_named(operator)?).await,
+        AdminCommand::Connection(command) => connection(command, app, &operator_named(operator)?).await,
         AdminCommand::Audit(AuditCommand::Verify { anchor }) => verify_audit(app, anchor.as_deref()).await,
         AdminCommand::Restore(RestoreCommand::Finish { audit_copy, nothing_was_lost, .. }) => {
             let copy = audit_copy.as_ref().map(std::fs::read_to_string).transpose();
@@ -221,6 +234,28 @@ async fn client(command: &ClientCommand, app: &App, operator: &Operator) -> anyh
             for (host, by) in blocked_hosts::list(app).await? {
                 say(&format!("{host}  blocked by {by}"));
             }
+        }
+    }
+    Ok(())
+}
+
+async fn connection(command: &ConnectionCommand, app: &App, operator: &Operator) -> anyhow::Result<()> {
+    match command {
+        ConnectionCommand::List { workspace } => {
+            for connection in connections::list_for_operator(app, parse_workspace(workspace)?).await? {
+                let state = match (connection.enabled, connection.required) {
+                    (_, true) => "required",
+                    (true, false) => "enabled",
+                    (false, false) => "disabled",
+                };
+                say(&format!("{}  {state}  {}  {}", connection.id, connection.name, connection.issuer));
+            }
+        }
+        ConnectionCommand::Disable { id } => {
+            let id = id.parse().map_err(|_| anyhow::anyhow!("{id} is not a connection ID, such as conn_01h2…"))?;
+            let disabled = connections::disable(app, operator, id).await?;
+            anyhow::ensure!(disabled, "connection not found, or not enabled");
+            say(&format!("Disabled {id}. Users of its domains sign in by email code."));
         }
     }
     Ok(())

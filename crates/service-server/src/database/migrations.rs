@@ -15,6 +15,7 @@ const ALL: &[(&str, &str)] = &[
     ("V6__revocations", include_str!("../../migrations/0006_revocations.sql")),
     ("V7__audit", include_str!("../../migrations/0007_audit.sql")),
     ("V8__contents", include_str!("../../migrations/0008_contents.sql")),
+    ("V9__sso", include_str!("../../migrations/0009_sso.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

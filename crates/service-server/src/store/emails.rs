@@ -46,6 +46,23 @@ pub async fn find_user(db: &Connection, email: EmailKey<'_>) -> Result<Option<Em
     Ok(user.map(|user| EmailAccount { user_id, disabled: user.disabled }))
 }
 
+/// Returns up to `limit` users with an address in one of these domains, after a user, in the order of their ids.
+pub async fn list_users_by_domains(
+    db: &Connection,
+    domains: &[String],
+    after: UserId,
+    limit: i64,
+) -> Result<Vec<UserId>, Error> {
+    let rows = db
+        .query(
+            r"/* every shard */ select user_id from emails
+               where split_part(address, '@', 2) = any ($1) and user_id > $2 order by user_id limit $3",
+            &[&domains, &after.uuid(), &limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).collect()
+}
+
 /// Returns the user that an address belongs to, or an id that no user has. So the caller runs the same statements for an
 /// address without an account, and their time does not tell it apart.
 pub(super) async fn find_id(db: &Connection, email: EmailKey<'_>) -> Result<UserId, Error> {
@@ -54,10 +71,9 @@ pub(super) async fn find_id(db: &Connection, email: EmailKey<'_>) -> Result<User
     Ok(row.map_or(Ok(Uuid::nil()), |row| row.try_get("user_id"))?.into())
 }
 
-/// What users of some domains have, beside what began with a sign-in through one connection.
+/// What some users have, beside what began with a sign-in through one connection.
 #[derive(Clone, Copy, Debug)]
-pub struct DomainUsage {
-    pub users: i64,
+pub struct CredentialCounts {
     pub browsers: i64,
     /// Grants of first-party clients.
     pub sessions: i64,
@@ -75,37 +91,36 @@ pub struct CountedAt {
     pub idle_since: Timestamp,
 }
 
-/// Counts the users of some domains and their valid credentials. What began with a sign-in through the connection is left out.
-pub async fn count_usage(
+/// Counts the valid credentials of some users. What began with a sign-in through the connection is left out.
+pub async fn count_credentials(
     db: &Connection,
-    domains: &[String],
+    users: &[UserId],
     connection_id: ConnectionId,
     at: CountedAt,
-) -> Result<DomainUsage, Error> {
+) -> Result<CredentialCounts, Error> {
+    let ids: Vec<_> = users.iter().map(|id| id.uuid()).collect();
+    let shards: Vec<_> = users.iter().map(|id| id.shard().number()).collect();
     let row = db
         .query_opt(
             r"/* every shard */
-              with people as materialized (
-                       select distinct user_id, shard from emails where split_part(address, '@', 2) = any ($1)),
+              with people (user_id, shard) as materialized (select * from unnest($1::uuid[], $2::int2[])),
                    sessions as materialized (
                        select g.client_id from people p join grants g on g.user_id = p.user_id and g.shard = p.shard
-                        where g.revoked_at is null and g.expires_at > $2 and g.rotated_at > $3
-                          and g.connection_id is distinct from $4)
-              select (select count(*) from people) as users,
-                     (select count(*) from people p join browser_sessions b on b.user_id = p.user_id
-                       where b.expires_at > $2 and b.connection_id is distinct from $4) as browsers,
+                        where g.revoked_at is null and g.expires_at > $3 and g.rotated_at > $4
+                          and g.connection_id is distinct from $5)
+              select (select count(*) from people p join browser_sessions b on b.user_id = p.user_id
+                       where b.expires_at > $3 and b.connection_id is distinct from $5) as browsers,
                      (select count(*) from sessions where client_id in ('service-web', 'service-cli')) as sessions,
                      (select count(*) from people p join cli_tokens c on c.user_id = p.user_id and c.shard = p.shard
-                       where c.revoked_at is null and c.expires_at > $2) as cli_tokens,
+                       where c.revoked_at is null and c.expires_at > $3) as cli_tokens,
                      (select count(*) from sessions where client_id = 'service-mcp') as mcp_tokens,
                      (select count(*) from sessions
                        where client_id not in ('service-web', 'service-cli', 'service-mcp')) as app_grants",
-            &[&domains, &at.now, &at.idle_since, &connection_id.uuid()],
+            &[&ids, &shards, &at.now, &at.idle_since, &connection_id.uuid()],
         )
         .await?
         .ok_or_else(|| super::impossible("emails", "user_id"))?;
-    Ok(DomainUsage {
-        users: row.try_get("users")?,
+    Ok(CredentialCounts {
         browsers: row.try_get("browsers")?,
         sessions: row.try_get("sessions")?,
         cli_tokens: row.try_get("cli_tokens")?,

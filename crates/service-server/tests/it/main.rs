@@ -21,5 +21,6 @@ mod otp;
 mod pages;
 mod refresh;
 mod revocation;
+mod sso;
 mod support;
 mod workspaces;

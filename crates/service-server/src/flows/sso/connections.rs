@@ -20,6 +20,8 @@ use service_rules::{
     space::Right,
 };
 
+use uuid::Uuid;
+
 use crate::{
     app::App,
     crypto::random,
@@ -40,6 +42,8 @@ use crate::{
 
 /// The maximum number of connections of a workspace.
 pub const MAX_CONNECTIONS: usize = 10;
+/// The number of users whose credentials one statement counts.
+const USERS_PER_COUNT: i64 = 2_000;
 
 /// Why a request about connections was refused.
 #[derive(Debug, thiserror::Error)]
@@ -215,15 +219,19 @@ pub async fn impact(
     let connection = find_in(&db, id, path.connection_id).await?;
     let domains = store::workspace_domains::verified_domains_of(&db, connection.id, id).await?;
     let at = CountedAt { now, idle_since: rotation::idle_since(now) };
-    let usage = store::emails::count_usage(&db, &domains, connection.id, at).await?;
-    Ok(ConnectionImpact {
-        domains,
-        users: usage.users.unsigned_abs(),
-        sessions: (usage.browsers + usage.sessions).unsigned_abs(),
-        cli_tokens: usage.cli_tokens.unsigned_abs(),
-        mcp_tokens: usage.mcp_tokens.unsigned_abs(),
-        app_grants: usage.app_grants.unsigned_abs(),
-    })
+    let mut impact = ConnectionImpact { domains, ..ConnectionImpact::default() };
+    let mut after = UserId::from(Uuid::nil());
+    loop {
+        let users = store::emails::list_users_by_domains(&db, &impact.domains, after, USERS_PER_COUNT).await?;
+        let Some(last) = users.last() else { return Ok(impact) };
+        after = *last;
+        let counts = store::emails::count_credentials(&db, &users, connection.id, at).await?;
+        impact.users += users.len() as u64;
+        impact.sessions += (counts.browsers + counts.sessions).unsigned_abs();
+        impact.cli_tokens += counts.cli_tokens.unsigned_abs();
+        impact.mcp_tokens += counts.mcp_tokens.unsigned_abs();
+        impact.app_grants += counts.app_grants.unsigned_abs();
+    }
 }
 
 /// Whether every required connection of a workspace keeps a break-glass owner when one owner leaves.

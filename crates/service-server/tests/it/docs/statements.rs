@@ -11,8 +11,9 @@ use tokio_postgres::{
     types::{Kind, Type},
 };
 
-/// Statements that may touch every shard: three that delete a workspace, and one that revokes all sessions of a client.
-const EVERY_SHARD: usize = 4;
+/// Statements that may touch every shard: three that delete a workspace, one that revokes all sessions of a client, two about
+/// the users of a connection, and two about those of a domain.
+const EVERY_SHARD: usize = 8;
 
 /// A statement of the store, and the file that it is in.
 struct Statement {

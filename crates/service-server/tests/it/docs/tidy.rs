@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Who may look at a secret's text: where it is hashed, sent, or written into a mail.
-const MAY_EXPOSE: [&str; 27] = [
+const MAY_EXPOSE: [&str; 28] = [
     "service-server/src/mail/templates.rs",
     "service-server/src/tokens/refresh_token.rs",
     "service-server/src/cli/admin.rs",
@@ -19,6 +19,7 @@ const MAY_EXPOSE: [&str; 27] = [
     "service-server/src/flows/clients/mod.rs",
     "service-server/src/flows/tokens/cli_tokens.rs",
     "service-server/src/flows/sign_in/devices.rs",
+    "service-server/src/flows/sso/connection_fields.rs",
     "service-server/src/flows/oauth/introspect.rs",
     "service-server/src/flows/sign_in/request_otp.rs",
     "service-server/src/flows/oauth/authorization_code_grant.rs",

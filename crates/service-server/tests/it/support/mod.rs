@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod authorize;
 pub(crate) mod bearer;
 pub(crate) mod cli_tokens;
+pub(crate) mod connections;
 pub(crate) mod contents;
 pub(crate) mod deleted_contents;
 pub(crate) mod devices;

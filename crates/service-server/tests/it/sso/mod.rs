@@ -1,0 +1,5 @@
+//! Single sign-on.
+
+mod connections;
+mod domains;
+mod weekly_checks;
