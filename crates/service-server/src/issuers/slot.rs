@@ -94,7 +94,8 @@ impl<T> Slot<T> {
         if let Some(result) = self.known(now) {
             return result.map(known);
         }
-        let _turn = match (self.turn.try_lock(), self.state().usable(now)) {
+        let usable = self.state().usable(now);
+        let _turn = match (self.turn.try_lock(), usable) {
             (Ok(turn), _) => turn,
             (Err(_), Some(old)) => return Ok(known(old)),
             (Err(_), None) => self.turn.lock().await,
