@@ -71,6 +71,11 @@ event_names! {
     OtpFailed = "otp.failed", "Failed sign-in attempt (wrong code)";
     UserCreated = "user.created", "Account created";
     SignInSucceeded = "sign_in.succeeded", "Signed in";
+    SsoLinked = "sso.linked", "Account linked with an identity of the company's provider";
+    SsoRefused = "sso.refused", "Sign-in through the company's provider refused";
+    SsoLoggedOut = "sso.logged_out", "Sessions revoked by the company";
+    BreakGlassUsed = "break_glass.used", "Signed in by code although single sign-on is required";
+    ConnectionTried = "connection.tried", "Connection tried by an owner";
     SessionOpened = "session.opened", "App connected";
     ConsentGranted = "consent.granted", "App authorized";
     ConsentWithdrawn = "consent.withdrawn", "App access removed";

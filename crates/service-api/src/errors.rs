@@ -88,10 +88,16 @@ pub enum Reason {
     ClientDisabled,
     /// The token is for another resource: for `/mcp` instead of `/v1`, or the other way round.
     WrongAudience,
+    /// The user's company requires single sign-on, and the credential did not begin with it.
+    SsoRequired,
+    /// The credential works again once the user signs in through their company.
+    SsoAgain,
+    /// The user's company ended the session.
+    SsoSignedOut,
 }
 
 impl Reason {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Expired,
         Self::Idle,
         Self::Superseded,
@@ -103,6 +109,9 @@ impl Reason {
         Self::UserDisabled,
         Self::ClientDisabled,
         Self::WrongAudience,
+        Self::SsoRequired,
+        Self::SsoAgain,
+        Self::SsoSignedOut,
     ];
 
     #[must_use]
@@ -119,6 +128,9 @@ impl Reason {
             Self::UserDisabled => "user_disabled",
             Self::ClientDisabled => "client_disabled",
             Self::WrongAudience => "wrong_audience",
+            Self::SsoRequired => "sso_required",
+            Self::SsoAgain => "sso_again",
+            Self::SsoSignedOut => "sso_signed_out",
         }
     }
 

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ids::OtpId, token::PresentedToken};
+use crate::{
+    ids::{ConnectionId, OtpId},
+    token::PresentedToken,
+};
 
 /// `POST /v1/login-options`
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +36,17 @@ pub enum LoginMethod {
     /// The authorization code grant with PKCE, in a browser.
     #[serde(rename_all = "camelCase")]
     Browser { authorize_url: String },
+    /// The company's identity provider, in a browser.
+    #[serde(rename_all = "camelCase")]
+    Sso {
+        connection_id: ConnectionId,
+        /// What the company calls its sign-in.
+        display_name: String,
+        /// Where the sign-in begins. It takes the parameters of the authorization endpoint.
+        authorize_url: String,
+        /// Whether this is the only way to sign in.
+        required: bool,
+    },
 }
 
 /// `POST /v1/otp-tokens`

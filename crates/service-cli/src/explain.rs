@@ -106,6 +106,9 @@ const fn reason_suffix(reason: Option<Reason>) -> &'static str {
         Some(Reason::Leaked) => " (one of its tokens was reported leaked)",
         Some(Reason::UserDisabled) => " (your account is disabled)",
         Some(Reason::Superseded | Reason::Replayed) => " (its refresh token was used twice)",
+        Some(Reason::SsoRequired) => " (your company requires single sign-on)",
+        Some(Reason::SsoAgain) => " (your company requires you to sign in again)",
+        Some(Reason::SsoSignedOut) => " (your company signed you out)",
         _ => "",
     }
 }

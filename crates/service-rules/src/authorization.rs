@@ -45,6 +45,18 @@ impl<'a> Parameters<'a> {
         self.all(name).next()
     }
 
+    /// Whether the parameters name a client, so that they are an authorization request.
+    #[must_use]
+    pub fn has_client(&self) -> bool {
+        self.get("client_id").is_some()
+    }
+
+    /// The connection through which the user is to sign in. `None`: it is missing or repeated.
+    #[must_use]
+    pub fn connection(&self) -> Option<&'a str> {
+        self.get("connection").filter(|_| !self.occurs_twice("connection"))
+    }
+
     /// The parameters that this service reads. They can be stored and judged later; other parameters are dropped.
     #[must_use]
     pub fn known(&self) -> Vec<(String, String)> {

@@ -68,6 +68,8 @@ pub struct CliTokenFacts {
     pub ended: Option<Reason>,
     pub user_disabled: bool,
     pub workspace_left: bool,
+    /// From this time the user has to sign in through their company before the token works again.
+    pub sso_until: Option<Timestamp>,
 }
 
 /// Decides whether a token is valid now.
@@ -83,6 +85,8 @@ pub fn judge(token: &CliTokenFacts, now: Timestamp) -> Result<(), Reason> {
         Err(Reason::UserDisabled)
     } else if token.workspace_left {
         Err(Reason::WorkspaceRemoved)
+    } else if token.sso_until.is_some_and(|until| until <= now) {
+        Err(Reason::SsoAgain)
     } else {
         Ok(())
     }
@@ -147,12 +151,15 @@ mod tests {
             ended: None,
             user_disabled: false,
             workspace_left: false,
+            sso_until: None,
         };
         assert_eq!(judge(&alive, at(NOW)), Ok(()));
         assert_eq!(judge(&alive, at(NOW + DAY)), Err(Reason::Expired));
         let ended = CliTokenFacts { ended: Some(Reason::Leaked), ..alive.clone() };
         assert_eq!(judge(&ended, at(NOW + DAY)), Err(Reason::Leaked));
         assert_eq!(judge(&CliTokenFacts { user_disabled: true, ..alive.clone() }, at(NOW)), Err(Reason::UserDisabled));
+        let waiting = CliTokenFacts { sso_until: Some(at(NOW + 5)), ..alive.clone() };
+        assert_eq!((judge(&waiting, at(NOW + 4)), judge(&waiting, at(NOW + 5))), (Ok(()), Err(Reason::SsoAgain)));
         assert_eq!(judge(&CliTokenFacts { workspace_left: true, ..alive }, at(NOW)), Err(Reason::WorkspaceRemoved));
     }
 }

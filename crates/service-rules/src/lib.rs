@@ -12,6 +12,7 @@
 //! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
 //! | What does a token of an identity provider say? | [`id_token`], [`logout_token`] |
+//! | Whose account is this user of an identity provider? | [`sso`] |
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
 //! | Which domains and providers can a workspace connect? | [`domains`], [`connections`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
@@ -41,6 +42,7 @@
 //!     ended: None,
 //!     user_disabled: false,
 //!     workspace_left: false,
+//!     sso_until: None,
 //! };
 //! let newest = PresentedRefreshToken {
 //!     genuine: true,
@@ -86,6 +88,7 @@ pub mod scope_of_content;
 pub mod scopes;
 pub mod signing;
 pub mod space;
+pub mod sso;
 pub mod step_up;
 
 pub use service_api::Timestamp;

@@ -23,6 +23,7 @@ use crate::{
     tasks::{
         domain_checks, heartbeat, housekeeping, mailer,
         revocation_feed::{self, Follower},
+        sso_revocations,
         supervisor::{Progress, Supervisor, TaskEnded},
     },
 };
@@ -87,6 +88,7 @@ impl Server {
         server.spawn("audit_seals", housekeeping::seal_audit);
         server.spawn("cleanup", housekeeping::clean);
         server.spawn("domain_checks", domain_checks::run);
+        server.spawn("sso_revocations", sso_revocations::run);
         Ok(server)
     }
 

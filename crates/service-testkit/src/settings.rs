@@ -40,6 +40,7 @@ impl Settings {
             ("limits.leak_reports_per_network", roomy),
             ("limits.tokens_per_user", roomy),
             ("limits.browsers_per_network", roomy),
+            ("limits.logouts_per_network", roomy),
             ("limits.registrations_per_network", roomy),
             ("limits.documents", roomy),
             ("limits.domain_checks", roomy),

@@ -14,6 +14,21 @@ pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
 pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
 pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
+pub const SSO_START: Endpoint = page(Method::Get, "/sso/start");
+pub const SSO_CALLBACK: Endpoint = page(Method::Get, "/sso/callback/{connectionId}");
+pub const SSO_BACKCHANNEL_LOGOUT: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/sso/backchannel-logout/{connectionId}",
+    access: Access::Public,
+    body: Body::Form,
+    query: &[],
+};
+pub const CONTINUE_WITH_SSO: Endpoint = page(Method::Post, "/sign-in/{flowId}/sso");
+pub const SHOW_LINK: Endpoint = page(Method::Get, "/sign-in/{flowId}/link");
+pub const ENTER_LINK_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/link");
+pub const RESEND_LINK_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/link/resend");
+pub const WORKSPACE_TRY_CONNECTION: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/try");
 pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
 pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
 pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
@@ -65,6 +80,14 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SHOW_CODE,
     &ENTER_CODE,
     &RESEND_CODE,
+    &SSO_START,
+    &SSO_CALLBACK,
+    &SSO_BACKCHANNEL_LOGOUT,
+    &CONTINUE_WITH_SSO,
+    &SHOW_LINK,
+    &ENTER_LINK_CODE,
+    &RESEND_LINK_CODE,
+    &WORKSPACE_TRY_CONNECTION,
     &SHOW_CONSENT,
     &DECIDE,
     &SWITCH_ACCOUNT,

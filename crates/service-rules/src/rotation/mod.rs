@@ -42,6 +42,8 @@ pub struct Grant {
     pub user_disabled: bool,
     /// The workspace of the grant was deleted, or the user is no longer a member.
     pub workspace_left: bool,
+    /// From this time the user has to sign in through their company before the grant is refreshed again.
+    pub sso_until: Option<Timestamp>,
 }
 
 /// Where a grant stands on its number line.
@@ -111,6 +113,9 @@ pub fn judge(presented: &PresentedRefreshToken<'_>, grant: &Grant, now: Timestam
     }
     if grant.workspace_left {
         return inactive(Reason::WorkspaceRemoved);
+    }
+    if grant.sso_until.is_some_and(|until| until <= now) {
+        return inactive(Reason::SsoAgain);
     }
     if generation > issued {
         RotationVerdict::FastForward

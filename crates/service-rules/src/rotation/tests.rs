@@ -20,6 +20,7 @@ fn grant() -> Grant {
         ended: None,
         user_disabled: false,
         workspace_left: false,
+        sso_until: None,
     }
 }
 
@@ -116,4 +117,17 @@ fn a_verdict_moves_the_line_as_it_says() {
     assert_eq!(stand(RotationVerdict::Revoke(Reason::Replayed), 4), None);
     assert_eq!(stand(RotationVerdict::Refuse(RotationRefusal::NotAccepted), 8), None);
     assert_eq!(stand(RotationVerdict::FastForward, i32::MAX), None);
+}
+
+#[test]
+fn a_grant_waits_for_the_company_and_a_replay_is_noticed_all_the_same() {
+    let until = |seconds: i64| Grant { sso_until: Some(at(NOW + seconds)), ..grant() };
+    check(&presented(8), &until(10), NOW + 9, RotationVerdict::Rotate);
+    for generation in [5, 8, 9] {
+        let refused = RotationVerdict::Refuse(RotationRefusal::Inactive(Reason::SsoAgain));
+        check(&presented(generation), &until(10), NOW + 10, refused);
+    }
+    check(&presented(4), &until(10), NOW + 10, RotationVerdict::Revoke(Reason::Replayed));
+    let revoked = Grant { ended: Some(Reason::SsoSignedOut), ..until(10) };
+    check(&presented(8), &revoked, NOW + 10, RotationVerdict::Refuse(RotationRefusal::Inactive(Reason::SsoSignedOut)));
 }

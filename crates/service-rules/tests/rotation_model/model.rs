@@ -101,6 +101,7 @@ fn decide(policy: Policy, state: &State, token: i32, here: bool) -> RotationVerd
             ended: None,
             user_disabled: false,
             workspace_left: false,
+            sso_until: None,
         };
         let presented = PresentedRefreshToken {
             genuine: true,

@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
-    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, addresses, allowed_issuers,
-    base_url, database_url, database_urls, domains, failure_share, filter, host, hosts, keep_days, mail_tls, mailbox,
-    network_rates, networks, raised_networks, rate, root_keys, windows,
+    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, addresses,
+    allowed_issuers, base_url, database_url, database_urls, domains, failure_share, filter, host, hosts, keep_days,
+    mail_tls, mailbox, network_rates, networks, raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -124,6 +124,7 @@ pub struct LimitsConfig {
     pub leak_reports_per_network: NetworkRates,
     pub tokens_per_user: Rate,
     pub browsers_per_network: NetworkRates,
+    pub logouts_per_network: NetworkRates,
     pub registrations_per_network: NetworkRates,
     pub requests_per_user: Rate,
     pub writes_per_user: Rate,
@@ -213,6 +214,7 @@ fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
         login_options_per_network: per_network("limits.login_options_per_network"),
         leak_reports_per_network: per_network("limits.leak_reports_per_network"),
         browsers_per_network: per_network("limits.browsers_per_network"),
+        logouts_per_network: per_network("limits.logouts_per_network"),
         registrations_per_network: per_network("limits.registrations_per_network"),
         raised_networks: RaisedNetworks::new(from.checked("limits.raised_networks", RAISED_NETWORKS, raised_networks)),
         otp_sends_per_context,

@@ -202,6 +202,11 @@ pub const SETTINGS: &[Setting] = &[
         "Sign-ins that browsers in one network start: burst+per hour.",
     ),
     setting(
+        "limits.logouts_per_network",
+        Some("600+36000"),
+        "Logout tokens of identity providers from one network: burst+per hour.",
+    ),
+    setting(
         "limits.registrations_per_network",
         Some("60+600"),
         "Client registrations from one network: burst+per hour.",

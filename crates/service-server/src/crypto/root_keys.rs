@@ -21,6 +21,8 @@ pub enum Purpose {
     SigningKey,
     RootKeyCheck,
     DeviceAddress,
+    SsoNonce,
+    SsoVerifier,
 }
 
 const PURPOSES: &[(Purpose, &[u8])] = &[
@@ -33,6 +35,8 @@ const PURPOSES: &[(Purpose, &[u8])] = &[
     (Purpose::SigningKey, b"mac signing key"),
     (Purpose::RootKeyCheck, b"mac root key check"),
     (Purpose::DeviceAddress, b"mac device address"),
+    (Purpose::SsoNonce, b"mac sso nonce"),
+    (Purpose::SsoVerifier, b"mac sso verifier"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

@@ -41,7 +41,8 @@ pub enum Basis {
     /// The cookie of a browser.
     Browser {
         id: BrowserSessionId,
-        signed_in_at: Timestamp,
+        /// When the user authenticated, if that is known.
+        auth_time: Option<Timestamp>,
     },
 }
 
@@ -77,7 +78,7 @@ impl<'a> Actor<'a> {
             client_id: SERVICE_WEB,
             scopes: Scopes::READ_WRITE,
             space_access: SpaceAccess::Anywhere(None),
-            basis: Basis::Browser { id: browser.id, signed_in_at: person.signed_in_at },
+            basis: Basis::Browser { id: browser.id, auth_time: person.auth_time },
             meta,
         })
     }

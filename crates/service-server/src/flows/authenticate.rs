@@ -30,7 +30,11 @@ use crate::{
     crypto::digest::sha256,
     database,
     store::{self, cli_tokens::StoredCliToken, grants::StoredGrant},
-    tokens::{cli_token_cache::CACHE_SECONDS, revocations::RevocationCheckError, verified_cache::VerifiedToken},
+    tokens::{
+        cli_token_cache::{CACHE_SECONDS, CachedCliToken},
+        revocations::RevocationCheckError,
+        verified_cache::VerifiedToken,
+    },
 };
 
 /// Why a bearer token does not authenticate its caller.
@@ -192,7 +196,8 @@ async fn authenticate_cli_token(app: &App, text: &str, now: Timestamp) -> Result
         // The cache counts monotonic time, which stops while a machine is suspended.
         let recent = (0..=CACHE_SECONDS).contains(&(now.as_second() - known.looked_up_at));
         let is_revoked = app.revocations.epoch()?.is_some_and(|epoch| known.credential.created_at < epoch);
-        if unchanged && recent && !is_revoked {
+        let waits_for_sso = known.sso_until.is_some_and(|until| until <= now);
+        if unchanged && recent && !is_revoked && !waits_for_sso {
             if known.credential.expires_at <= now {
                 return Err(BearerError::Revoked(Reason::Expired).into());
             }
@@ -221,7 +226,9 @@ async fn look_up(app: &App, token: &CliToken, now: Timestamp) -> Result<Accepted
         created_at: found.created_at,
         expires_at: found.expires_at,
     });
-    app.cli_tokens.insert(sha256(token.expose()), id, credential.clone(), now.as_second());
+    let (looked_up_at, sso_until) = (now.as_second(), found.sso_until);
+    let cached = CachedCliToken { id, credential: credential.clone(), looked_up_at, sso_until };
+    app.cli_tokens.insert(sha256(token.expose()), cached);
     Ok(AcceptedCliToken { id, credential })
 }
 

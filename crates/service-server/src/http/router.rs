@@ -51,6 +51,7 @@ pub fn router(app: &App) -> Router {
         .merge(at(&endpoints::RESOURCE_METADATA, oauth::metadata::resource))
         .merge(at(&endpoints::API_METADATA, oauth::metadata::api))
         .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
+        .merge(page(&endpoints::SSO_BACKCHANNEL_LOGOUT, oauth::backchannel_logout::receive))
         .merge(pages())
         .merge(workspace_pages())
         .merge(page(&endpoints::MCP.row.endpoint, mcp::receive).layer(Extension(mcp::Protocol::new(app))))
@@ -137,7 +138,7 @@ fn contents_of<K: OfKind>() -> Router<App> {
 }
 
 fn pages() -> Router<App> {
-    use pages::{authorize, confirmation, consent, sign_in};
+    use pages::{authorize, confirmation, consent, sign_in, sso};
     Router::new()
         .merge(page(&endpoints::AUTHORIZE, authorize::by_query))
         .merge(page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
@@ -149,6 +150,12 @@ fn pages() -> Router<App> {
         .merge(page(&endpoints::SHOW_CODE, sign_in::show_code))
         .merge(page(&endpoints::ENTER_CODE, sign_in::enter))
         .merge(page(&endpoints::RESEND_CODE, sign_in::resend))
+        .merge(page(&endpoints::SSO_START, sso::begin))
+        .merge(page(&endpoints::SSO_CALLBACK, sso::callback))
+        .merge(page(&endpoints::CONTINUE_WITH_SSO, sso::continue_with))
+        .merge(page(&endpoints::SHOW_LINK, sso::show_link))
+        .merge(page(&endpoints::ENTER_LINK_CODE, sso::enter_link))
+        .merge(page(&endpoints::RESEND_LINK_CODE, sso::resend_link))
         .merge(page(&endpoints::SHOW_CONSENT, consent::show))
         .merge(page(&endpoints::DECIDE, consent::decide))
         .merge(page(&endpoints::SWITCH_ACCOUNT, consent::switch))
@@ -176,7 +183,7 @@ fn account() -> Router<App> {
 }
 
 fn workspace_pages() -> Router<App> {
-    use pages::{account::workspaces, invitations, workspace};
+    use pages::{account::workspaces, invitations, sso, workspace};
     Router::new()
         .merge(page(&endpoints::WORKSPACES_PAGE, workspaces::show))
         .merge(page(&endpoints::WORKSPACES_CREATE, workspaces::create))
@@ -186,6 +193,7 @@ fn workspace_pages() -> Router<App> {
         .merge(page(&endpoints::WORKSPACE_INVITE, workspace::invite))
         .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, workspace::revoke_invitation))
         .merge(page(&endpoints::WORKSPACE_LEAVE, workspace::leave))
+        .merge(page(&endpoints::WORKSPACE_TRY_CONNECTION, sso::try_connection))
         .merge(page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock))
         .merge(page(&endpoints::INVITATION_ACCEPT, invitations::accept))
         .merge(page(&endpoints::INVITATION_DECLINE, invitations::decline))

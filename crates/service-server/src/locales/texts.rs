@@ -18,7 +18,7 @@ macro_rules! texts {
 texts! {
     Texts {
         tag: Text, service: Text, date: Date, duration: Duration, spaces: Spaces, roles: Roles, clients: Clients,
-        sign_in: SignIn, code: Code, consent: Consent, scopes: BTreeMap<String, Text>,
+        sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
         workspace: Workspace, confirmation: Confirmation, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, revoked_with_session: RevokedWithSession, mail: Mail,
@@ -32,7 +32,8 @@ texts! {
     Mail {
         review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,
         created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
-        sign_in_code: MailSignInCode, session_replayed: MailSessionReplayed,
+        sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked,
+        break_glass: MailBreakGlass, session_replayed: MailSessionReplayed,
         mcp_tokens_created: MailMcpTokensCreated, cli_token_created: MailCliTokenCreated,
         cli_token_expires: MailCliTokenExpires, invitation: MailInvitation, token_leaked: MailTokenLeaked,
         token_exposed: MailTokenExposed, domain_failing: MailDomainFailing, domain_lost: MailDomainLost,
@@ -71,6 +72,15 @@ texts! {
     MailSignInCode {
         subject: Text, code: Text, expires: Sentence, requested: Sentence, requested_by: Sentence, ignore: Text,
         never_share: Text,
+    }
+    MailSsoRequired {
+        subject: Text, happened: Sentence, requested: Sentence, sign_in: Text, ignore: Text,
+    }
+    MailSsoLinked {
+        subject: Text, happened: Sentence,
+    }
+    MailBreakGlass {
+        subject: Text, happened: Sentence, user: Text, next: Text,
     }
     MailThings {
         cli_token: Sentence, browser_cookie: Text, device_secret: Sentence, session: Sentence,
@@ -169,6 +179,20 @@ texts! {
     SignIn {
         title: Text, heading: Text, to_app: Sentence, to_account: Text, email: Text, hint: Text, next: Text,
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
+    }
+    Sso {
+        continue_with: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,
+        handing_off_next: Text, open: Text, link_title: Text, link_sent: Sentence, link_why: Sentence, link: Text,
+        tried_title: Text, tried_works: Text, tried_works_next: Text, tried_not: Text, tried_email: Text,
+        tried_none: Text, tried_verified: Text, tried_true: Text, tried_absent: Text, tried_other: Text,
+        tried_domains: Text, tried_no_domains: Text, tried_no_address: Text, tried_unverified: Text,
+        tried_foreign: Text, tried_back: Text, not_available: Text, not_available_text: Text,
+        not_available_next: Text, foreign: Text, foreign_text: Text, foreign_next: Text, unavailable: Sentence,
+        unavailable_text: Sentence, unavailable_next: Text, refused: Sentence, refused_text: Sentence,
+        refused_next: Text, invalid: Text, invalid_text: Sentence, invalid_next: Text, no_address: Sentence,
+        unverified_address: Sentence, foreign_domain: Sentence, other_tenant: Sentence, identity_next: Text,
+        disabled: Text, disabled_next: Text, not_fresh: Sentence, not_fresh_text: Sentence,
+        not_fresh_next: Sentence, again: Text,
     }
     Clients {
         web: Text, command_line: Text, mcp: Text, app: Text, unverified: Text,

@@ -10,7 +10,10 @@ use lettre::{
     message::{Mailbox, MultiPart, header},
 };
 use serde::{Deserialize, Serialize};
-use service_api::{ids::MailId, token::OtpCode};
+use service_api::{
+    ids::{ConnectionId, MailId},
+    token::OtpCode,
+};
 use service_rules::Timestamp;
 use zeroize::Zeroizing;
 
@@ -35,6 +38,32 @@ pub enum Email {
         asked_from: String,
         #[serde(default)]
         language: Language,
+    },
+    /// A code was requested for an address whose company requires single sign-on. There is no code.
+    SsoRequired {
+        to: String,
+        company: String,
+        connection_id: ConnectionId,
+        asked_at: Timestamp,
+        asked_from: String,
+        language: Language,
+    },
+    /// An account was linked with an identity of a company's provider.
+    SsoLinked {
+        to: String,
+        company: String,
+        at: Timestamp,
+        from: String,
+        language: Language,
+    },
+    /// An owner signed in by code although single sign-on is required. To every owner.
+    BreakGlassUsed {
+        to: String,
+        /// The email address of the owner who signed in.
+        user: String,
+        company: String,
+        at: Timestamp,
+        from: String,
     },
     /// A refresh token or an authorization code was used again, so two parties have it. The session was revoked.
     SessionReplayed {
@@ -160,10 +189,13 @@ impl Email {
     fn language(&self) -> Language {
         match self {
             Self::SignInCode { language, .. }
+            | Self::SsoRequired { language, .. }
+            | Self::SsoLinked { language, .. }
             | Self::McpTokensCreated { language, .. }
             | Self::CliTokenCreated { language, .. }
             | Self::Invitation { language, .. } => *language,
             Self::SessionReplayed { .. }
+            | Self::BreakGlassUsed { .. }
             | Self::CliTokenEnds { .. }
             | Self::TokenLeaked { .. }
             | Self::TokenExposed { .. }
@@ -175,6 +207,9 @@ impl Email {
     fn to(&self) -> &str {
         match self {
             Self::SignInCode { to, .. }
+            | Self::SsoRequired { to, .. }
+            | Self::SsoLinked { to, .. }
+            | Self::BreakGlassUsed { to, .. }
             | Self::SessionReplayed { to, .. }
             | Self::McpTokensCreated { to, .. }
             | Self::CliTokenCreated { to, .. }

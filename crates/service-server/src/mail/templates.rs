@@ -35,6 +35,28 @@ impl Email {
                 let requested = writer.requested(client_id, *asked_at, asked_from);
                 (&mail.sign_in_code.subject, writer.sign_in_code(code.expose(), &requested))
             }
+            Self::SsoRequired { company, connection_id, asked_at, asked_from, .. } => {
+                let texts = &mail.sso_required;
+                let requested = texts.requested.with("date", t.moment(*asked_at)).with("address", asked_from);
+                let sign_in = writer.link(&texts.sign_in, &format!("/sso/start?connection={connection_id}"));
+                let happened = filled(&texts.happened.with("company", company));
+                (&texts.subject, vec![happened, sign_in, filled(&requested), plain(&texts.ignore)])
+            }
+            Self::SsoLinked { company, at, from, .. } => {
+                let texts = &mail.sso_linked;
+                let happened = filled(&writer.at_url(&texts.happened).with("company", company));
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let review = writer.link(&mail.review, "/account");
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&mail.not_you), review])
+            }
+            Self::BreakGlassUsed { user, company, at, from, .. } => {
+                let texts = &mail.break_glass;
+                let happened = filled(&writer.at_url(&texts.happened).with("company", company));
+                let facts =
+                    vec![(&texts.user, user.clone()), (&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let review = writer.link(&mail.review, "/workspaces");
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&texts.next), review])
+            }
             Self::SessionReplayed { client_id, ended_at, presented_from, made, .. } => {
                 let texts = &mail.session_replayed;
                 let facts = vec![

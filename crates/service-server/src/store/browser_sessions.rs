@@ -2,11 +2,12 @@
 //! the shard of the user who is signed in, or any if no user is.
 
 use service_api::{
-    ids::{BrowserSessionId, Id as _, UserId},
+    ids::{BrowserSessionId, ConnectionId, Id as _, UserId},
     shard::Shard,
     token::{BrowserSession, Token},
 };
 use service_rules::Timestamp;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
@@ -57,9 +58,44 @@ pub struct StoredBrowserSession {
 /// The user who is signed in with a browser.
 #[derive(Clone, Debug)]
 pub struct SignedInUser {
-    pub user_id: UserId,
     pub email: String,
+    pub sign_in: BrowserSignIn,
+}
+
+/// A sign-in with a browser.
+#[derive(Clone, Copy, Debug)]
+pub struct BrowserSignIn {
+    pub user_id: UserId,
     pub signed_in_at: Timestamp,
+    /// When the user authenticated; `None`: the user's provider did not say.
+    pub auth_time: Option<Timestamp>,
+    /// The connection through which the user signed in; `None`: by an email code.
+    pub connection_id: Option<ConnectionId>,
+}
+
+impl BrowserSignIn {
+    /// A sign-in by an email code.
+    #[must_use]
+    pub const fn by_code(user_id: UserId, now: Timestamp) -> Self {
+        Self { user_id, signed_in_at: now, auth_time: Some(now), connection_id: None }
+    }
+
+    fn read(row: &Row) -> Result<Option<Self>, Error> {
+        let user_id = row.try_get::<_, Option<Uuid>>("user_id")?;
+        let (Some(user_id), Some(signed_in_at)) = (user_id, row.try_get("signed_in_at")?) else { return Ok(None) };
+        let connection_id = row.try_get::<_, Option<Uuid>>("connection_id")?.map(ConnectionId::from);
+        // A user who enters a code authenticates by that.
+        let auth_time = if connection_id.is_none() { Some(signed_in_at) } else { row.try_get("auth_time")? };
+        Ok(Some(Self { user_id: user_id.into(), signed_in_at, auth_time, connection_id }))
+    }
+}
+
+impl std::ops::Deref for SignedInUser {
+    type Target = BrowserSignIn;
+
+    fn deref(&self) -> &BrowserSignIn {
+        &self.sign_in
+    }
 }
 
 /// Returns the unexpired session with this cookie. A disabled user does not count as signed in.
@@ -71,7 +107,7 @@ pub async fn find(
 ) -> Result<Option<StoredBrowserSession>, Error> {
     let row = db
         .query_opt(
-            r"select b.id, b.user_id, b.signed_in_at, b.last_seen_at, u.email
+            r"select b.id, b.user_id, b.signed_in_at, b.auth_time, b.connection_id, b.last_seen_at, u.email
                 from browser_sessions b
                 left join users u on u.id = b.user_id and u.shard = b.shard and u.disabled_at is null
                where b.digest = $1 and b.shard = $4 and b.expires_at > $2 and b.last_seen_at > $3",
@@ -80,12 +116,7 @@ pub async fn find(
         .await?;
     let Some(row) = row else { return Ok(None) };
     let email: Option<String> = row.try_get("email")?;
-    let person = match (row.try_get::<_, Option<Uuid>>("user_id")?, row.try_get("signed_in_at")?, email) {
-        (Some(user_id), Some(signed_in_at), Some(email)) => {
-            Some(SignedInUser { user_id: user_id.into(), email, signed_in_at })
-        }
-        _ => None,
-    };
+    let person = BrowserSignIn::read(&row)?.zip(email).map(|(sign_in, email)| SignedInUser { email, sign_in });
     let id: Uuid = row.try_get("id")?;
     Ok(Some(StoredBrowserSession { id: id.into(), person, last_seen_at: row.try_get("last_seen_at")? }))
 }
@@ -98,22 +129,24 @@ pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessi
     if renewed.id != id {
         return move_to(db, id, renewed).await;
     }
-    let (user_id, signed_in_at) = renewed.person.map_or((None, None), |(id, at)| (Some(id.uuid()), Some(at)));
+    let stored = StoredSignIn::of(renewed.person);
     let changed = db
         .execute(
             r"update browser_sessions
                  set digest = $3, user_id = $4, signed_in_at = $5, last_seen_at = $6,
-                     expires_at = coalesce($7, expires_at)
+                     expires_at = coalesce($7, expires_at), auth_time = $9, connection_id = $10
                where id = $1 and shard = $8 and digest = $2",
             &[
                 &id.uuid(),
                 &renewed.old.as_slice(),
                 &renewed.new.as_slice(),
-                &user_id,
-                &signed_in_at,
+                &stored.user_id,
+                &stored.signed_in_at,
                 &renewed.now,
                 &renewed.expires_at,
                 &id.shard().number(),
+                &stored.auth_time,
+                &stored.connection_id,
             ],
         )
         .await?;
@@ -126,20 +159,22 @@ async fn move_to(db: &Connection, old: BrowserSessionId, renewed: &BrowserSessio
     let row = db.query_opt(sql, &[&old.uuid(), &old.shard().number(), &renewed.old.as_slice()]).await?;
     let Some(row) = row else { return Ok(false) };
     let (created_at, expires_at): (Timestamp, Timestamp) = (row.try_get("created_at")?, row.try_get("expires_at")?);
-    let (user_id, signed_in_at) = renewed.person.map_or((None, None), |(id, at)| (Some(id.uuid()), Some(at)));
+    let stored = StoredSignIn::of(renewed.person);
     db.execute(
         r"insert into browser_sessions
-              (id, shard, digest, user_id, signed_in_at, created_at, last_seen_at, expires_at)
-          values ($1, $2, $3, $4, $5, $6, $7, $8)",
+              (id, shard, digest, user_id, signed_in_at, created_at, last_seen_at, expires_at, auth_time, connection_id)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             &renewed.id.uuid(),
             &renewed.id.shard().number(),
             &renewed.new.as_slice(),
-            &user_id,
-            &signed_in_at,
+            &stored.user_id,
+            &stored.signed_in_at,
             &created_at,
             &renewed.now,
             &renewed.expires_at.unwrap_or(expires_at),
+            &stored.auth_time,
+            &stored.connection_id,
         ],
     )
     .await?;
@@ -153,10 +188,30 @@ pub struct BrowserSessionRenewal<'a> {
     pub id: BrowserSessionId,
     pub old: &'a [u8; 32],
     pub new: &'a [u8; 32],
-    pub person: Option<(UserId, Timestamp)>,
+    pub person: Option<BrowserSignIn>,
     pub now: Timestamp,
     /// `None`: the expiry stays as it is.
     pub expires_at: Option<Timestamp>,
+}
+
+/// The columns of a sign-in, all of them null if no user is signed in.
+#[derive(Default)]
+struct StoredSignIn {
+    user_id: Option<Uuid>,
+    signed_in_at: Option<Timestamp>,
+    auth_time: Option<Timestamp>,
+    connection_id: Option<Uuid>,
+}
+
+impl StoredSignIn {
+    fn of(person: Option<BrowserSignIn>) -> Self {
+        person.map_or_else(Self::default, |sign_in| Self {
+            user_id: Some(sign_in.user_id.uuid()),
+            signed_in_at: Some(sign_in.signed_in_at),
+            auth_time: sign_in.auth_time,
+            connection_id: sign_in.connection_id.map(ConnectionId::uuid),
+        })
+    }
 }
 
 /// Records that a browser was used.
@@ -245,7 +300,7 @@ pub async fn list_by_user(
             ],
         )
         .await?;
-    let listed = |row: &tokio_postgres::Row| {
+    let listed = |row: &Row| {
         let (signed_in_at, last_seen_at) = (row.try_get("signed_in_at")?, row.try_get("last_seen_at")?);
         Ok(ListedBrowser { id: row.try_get::<_, Uuid>("id")?.into(), signed_in_at, last_seen_at })
     };
@@ -287,14 +342,49 @@ pub async fn extend(
     .map(drop)
 }
 
-/// Returns since when this user is signed in with a browser, and locks the session: transactions that sign the user out
-/// there wait until this one ends.
+/// The sign-in of a browser session that is locked.
+pub struct LockedSignIn {
+    pub sign_in: BrowserSignIn,
+    /// When the session expires.
+    pub expires_at: Timestamp,
+}
+
+/// Returns the sign-in of this user with a browser, and locks the session: transactions that sign the user out there wait
+/// until this one ends.
 pub async fn lock_signed_in(
     db: &Connection,
     id: BrowserSessionId,
     user_id: UserId,
-) -> Result<Option<Timestamp>, Error> {
-    let sql = r"select signed_in_at from browser_sessions where id = $1 and shard = $3 and user_id = $2 for share";
-    let row = db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &user_id.shard().number()]).await?;
-    row.map_or(Ok(None), |row| Ok(row.try_get("signed_in_at")?))
+) -> Result<Option<LockedSignIn>, Error> {
+    let sql = r"select user_id, signed_in_at, auth_time, connection_id, expires_at
+                  from browser_sessions where id = $1 and shard = $3 and user_id = $2 for share";
+    let Some(row) = db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &user_id.shard().number()]).await? else {
+        return Ok(None);
+    };
+    let expires_at = row.try_get("expires_at")?;
+    Ok(BrowserSignIn::read(&row)?.map(|sign_in| LockedSignIn { sign_in, expires_at }))
+}
+
+/// Signs a user out of every browser in which they signed in through a connection; returns these browsers.
+pub async fn delete_by_connection(
+    db: &Connection,
+    user_id: UserId,
+    connection_id: ConnectionId,
+) -> Result<Vec<BrowserSessionId>, Error> {
+    let sql = r"delete from browser_sessions where user_id = $1 and shard = $3 and connection_id = $2 returning id";
+    let rows = db.query(sql, &[&user_id.uuid(), &connection_id.uuid(), &user_id.shard().number()]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
+}
+
+/// Signs a user out of every browser in which they signed in before a time and not through a connection; returns how many
+/// browsers these are.
+pub async fn delete_without_connection(
+    db: &Connection,
+    user_id: UserId,
+    connection_id: ConnectionId,
+    before: Timestamp,
+) -> Result<u64, Error> {
+    let sql = r"delete from browser_sessions
+                 where user_id = $1 and shard = $4 and connection_id is distinct from $2 and signed_in_at < $3";
+    db.execute(sql, &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number()]).await
 }

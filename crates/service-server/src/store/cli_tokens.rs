@@ -94,11 +94,12 @@ pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliTok
         .query_opt(
             r"select t.user_id, t.client_id, t.name, t.digest, t.scopes, t.workspace_id, t.created_at, t.expires_at,
                      t.revoked_because, u.disabled_at is not null as user_disabled,
-                     t.workspace_id is not null and m.user_id is null as workspace_left
+                     t.workspace_id is not null and m.user_id is null as workspace_left, s.tokens_until
                 from cli_tokens t
                 join users u on u.id = t.user_id and u.shard = t.shard
                 left join memberships m on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.shard = t.shard
                                        and m.ended_at is null
+                left join user_connections s on s.user_id = t.user_id and s.shard = t.shard
                where t.id = $1 and t.shard = $2",
             &[&id.uuid(), &id.shard().number()],
         )
@@ -116,6 +117,7 @@ fn stored(id: CliTokenId, row: &Row) -> Result<StoredCliToken, Error> {
         ended: reason.map(|text| Reason::parse(text).unwrap_or(Reason::RevokedByAdmin)),
         user_disabled: row.try_get("user_disabled")?,
         workspace_left: row.try_get("workspace_left")?,
+        sso_until: row.try_get("tokens_until")?,
     };
     Ok(StoredCliToken {
         id,

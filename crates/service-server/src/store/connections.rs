@@ -190,6 +190,32 @@ pub async fn delete_deleted(db: &Connection, deleted_before: Timestamp, size: i6
     .await
 }
 
+/// A required connection, whose users are being signed out.
+pub struct RevokingConnection {
+    pub id: ConnectionId,
+    pub workspace_id: WorkspaceId,
+    /// Credentials that were made before this time without the connection are revoked.
+    pub before: Timestamp,
+}
+
+/// Returns the connections whose users are being signed out.
+pub async fn list_revoking(db: &Connection) -> Result<Vec<RevokingConnection>, Error> {
+    let sql = r"/* housekeeping */ select id, workspace_id, revoke_before from connections
+                 where revoke_before is not null and deleted_at is null order by revoke_before limit 100";
+    let revoking = |row: &Row| {
+        let (id, workspace_id): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("workspace_id")?);
+        let before = row.try_get("revoke_before")?;
+        Ok(RevokingConnection { id: id.into(), workspace_id: workspace_id.into(), before })
+    };
+    db.query(sql, &[]).await?.iter().map(revoking).collect()
+}
+
+/// Records that all users of a connection are signed out. If another sign-out has been ordered since, it is to be done.
+pub async fn mark_revoked(db: &Connection, done: &RevokingConnection) -> Result<(), Error> {
+    let sql = r"update connections set revoke_before = null where id = $1 and shard = $2 and revoke_before = $3";
+    db.execute(sql, &[&done.id.uuid(), &done.id.shard().number(), &done.before]).await.map(drop)
+}
+
 fn break_glass(connection: &StoredConnection) -> Vec<Uuid> {
     connection.break_glass.iter().map(|id| id.uuid()).collect()
 }

@@ -2,7 +2,7 @@
 
 use service_api::{
     errors::Reason,
-    ids::{GrantId, Id, UserId, WorkspaceId},
+    ids::{ConnectionId, GrantId, Id, UserId, WorkspaceId},
     scope::Scopes,
     sessions::{Session, SessionClient},
 };
@@ -33,10 +33,14 @@ pub struct NewGrant<'a> {
     pub created_at: Timestamp,
     pub created_from: String,
     pub expires_at: Timestamp,
-    /// When the user authenticated.
-    pub auth_time: Timestamp,
+    /// When the user authenticated; `None`: the user's provider did not say.
+    pub auth_time: Option<Timestamp>,
     /// The session that created it; `None`: the user signed in.
     pub made_by: Option<String>,
+    /// The connection through which the user signed in.
+    pub connection_id: Option<ConnectionId>,
+    /// When an interactive session has to sign in through the connection again.
+    pub sso_until: Option<Timestamp>,
 }
 
 /// Stores a grant.
@@ -44,8 +48,9 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
     db.execute(
         r"insert into grants
               (id, user_id, client_id, scopes, workspace_id, audience, salt, base, issued, issued_key,
-               rotated_at, rotated_from, created_at, created_from, expires_at, auth_time, made_by, shard)
-          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12, $13, $14, $15)",
+               rotated_at, rotated_from, created_at, created_from, expires_at, auth_time, made_by, shard,
+               connection_id, sso_until)
+          values ($1, $2, $3, $4, $5, $6, $7, $8 - 1, $8, $9, $10, $11, $10, $11, $12, $13, $14, $15, $16, $17)",
         &[
             &grant.id.uuid(),
             &grant.user_id.uuid(),
@@ -62,6 +67,8 @@ pub async fn insert(db: &Connection, grant: &NewGrant<'_>) -> Result<(), Error> 
             &grant.auth_time,
             &grant.made_by,
             &grant.id.shard().number(),
+            &grant.connection_id.map(Id::uuid),
+            &grant.sso_until,
         ],
     )
     .await
@@ -76,8 +83,8 @@ pub async fn find_auth_time(db: &Connection, id: GrantId) -> Result<Option<Optio
     row.map(|row| Ok(row.try_get("auth_time")?)).transpose()
 }
 
-/// A grant with all facts that decide whether it is accepted: its user, its client, and whether the user is still a
-/// member of its workspace.
+/// A grant with all facts that decide whether it is accepted: its user, its client, whether the user is still a member of
+/// its workspace, and until when the user's company accepts it.
 pub struct StoredGrant {
     pub id: GrantId,
     pub user_id: UserId,
@@ -95,6 +102,14 @@ pub struct StoredGrant {
     pub facts: rotation::Grant,
 }
 
+impl StoredGrant {
+    /// When the last access token of the grant expires, unless the user signs in again.
+    #[must_use]
+    pub fn token_end(&self) -> Timestamp {
+        self.facts.sso_until.map_or(self.facts.expires_at, |until| until.min(self.facts.expires_at))
+    }
+}
+
 /// Returns a grant by its id.
 pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, Error> {
     let row = db
@@ -105,6 +120,7 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                          as revoked_because,
                      u.email, u.disabled_at is not null as user_disabled,
                      g.workspace_id is not null and m.user_id is null as workspace_left,
+                     coalesce(g.sso_until, s.tokens_until) as sso_until,
                      c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
                      c.redirect_uris,
                      c.disabled_at is not null as disabled
@@ -113,6 +129,7 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                 join clients c on c.id = g.client_id
                 left join memberships m on m.user_id = g.user_id and m.workspace_id = g.workspace_id and m.shard = g.shard
                                        and m.ended_at is null
+                left join user_connections s on s.user_id = g.user_id and s.shard = g.shard
                where g.id = $1 and g.shard = $2",
             &[&id.uuid(), &id.shard().number()],
         )
@@ -133,6 +150,7 @@ fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
         ended: reason.map(|text| Reason::parse(text).ok_or_else(|| impossible("revoked_because"))).transpose()?,
         user_disabled: row.try_get("user_disabled")?,
         workspace_left: row.try_get("workspace_left")?,
+        sso_until: row.try_get("sso_until")?,
     };
     let issued_key = row.try_get::<_, Option<i16>>("issued_key")?.map(u8::try_from).transpose();
     Ok(StoredGrant {

@@ -5,6 +5,7 @@ use service_api::{
     ids::{ConnectionId, Id as _, WorkspaceId},
     shard::Shard,
 };
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
@@ -30,7 +31,11 @@ pub struct DomainKey<'a> {
 pub async fn find(db: &Connection, domain: &str, shard: Shard) -> Result<Option<Route>, Error> {
     let sql =
         r"select workspace_id, connection_id, name, required from routed_domains where domain = $1 and shard = $2";
-    let Some(row) = db.query_opt(sql, &[&domain, &shard.number()]).await? else { return Ok(None) };
+    let row = db.query_opt(sql, &[&domain, &shard.number()]).await?;
+    row.map_or(Ok(None), |row| from_row(&row))
+}
+
+fn from_row(row: &Row) -> Result<Option<Route>, Error> {
     let Some(connection_id) = row.try_get::<_, Option<Uuid>>("connection_id")? else { return Ok(None) };
     Ok(Some(Route {
         workspace_id: row.try_get::<_, Uuid>("workspace_id")?.into(),
@@ -38,6 +43,14 @@ pub async fn find(db: &Connection, domain: &str, shard: Shard) -> Result<Option<
         name: row.try_get::<_, Option<String>>("name")?.unwrap_or_default(),
         required: row.try_get("required")?,
     }))
+}
+
+/// Returns where the users of a domain sign in, and locks the row: a change of the route waits until this transaction ends.
+pub async fn lock_route(db: &Connection, key: DomainKey<'_>) -> Result<Option<Route>, Error> {
+    let sql = r"select workspace_id, connection_id, name, required from routed_domains
+                 where domain = $1 and shard = $2 for share";
+    let row = db.query_opt(sql, &[&key.domain, &key.shard.number()]).await?;
+    row.map_or(Ok(None), |row| from_row(&row))
 }
 
 /// Returns the workspace that has verified a domain, and locks the row until the transaction ends.

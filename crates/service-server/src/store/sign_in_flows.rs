@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use service_api::ids::{BrowserSessionId, FlowId, Id as _, OtpId};
+use serde::{Deserialize, Serialize};
+use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId};
 use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
 use tokio_postgres::types::Json;
 use uuid::Uuid;
@@ -13,12 +14,25 @@ use crate::database::{Connection, Error};
 pub struct SignInFlow {
     pub id: FlowId,
     pub wish: SignInPurpose,
-    /// The address that a code was sent to.
+    /// The address that the user entered, or that a code was sent to.
     pub email: Option<Address>,
     pub otp_id: Option<OtpId>,
     pub resend_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub finished: bool,
+    /// The connection that the user is to sign in through.
+    pub connection_id: Option<ConnectionId>,
+    /// An identity that signed in at its provider and is not linked with its account yet.
+    pub unlinked: Option<UnlinkedIdentity>,
+}
+
+/// An identity that signed in at the provider of a flow's connection, and whose account exists without it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnlinkedIdentity {
+    pub subject: String,
+    pub email: String,
+    /// When the user authenticated at the provider, if that is known.
+    pub auth_time: Option<Timestamp>,
 }
 
 /// What the user does after signing in.
@@ -30,6 +44,8 @@ pub enum SignInPurpose {
     /// Answers an authorization request that cannot be checked before the client's metadata document is fetched. These
     /// are its parameters as they were sent, all untrusted.
     Unread(Vec<(String, String)>),
+    /// Reads what the provider of this connection sends, without being signed in.
+    TryConnection(ConnectionId),
 }
 
 impl SignInFlow {
@@ -38,7 +54,7 @@ impl SignInFlow {
     pub const fn request(&self) -> Option<&AuthorizationRequest> {
         match &self.wish {
             SignInPurpose::Access(request) => Some(request),
-            SignInPurpose::Account | SignInPurpose::Unread(_) => None,
+            SignInPurpose::Account | SignInPurpose::Unread(_) | SignInPurpose::TryConnection(_) => None,
         }
     }
 }
@@ -51,15 +67,28 @@ pub async fn insert(
     wish: &SignInPurpose,
     lifetime: Range<Timestamp>,
 ) -> Result<(), Error> {
-    let (request, parameters) = match wish {
-        SignInPurpose::Account => (None, None),
-        SignInPurpose::Access(request) => (Some(Json(request)), None),
-        SignInPurpose::Unread(parameters) => (None, Some(Json(parameters))),
-    };
+    let (mut request, mut parameters, mut tried) = (None, None, None);
+    match wish {
+        SignInPurpose::Account => {}
+        SignInPurpose::Access(wanted) => request = Some(Json(wanted)),
+        SignInPurpose::Unread(unread) => parameters = Some(Json(unread)),
+        SignInPurpose::TryConnection(connection_id) => tried = Some(connection_id.uuid()),
+    }
     db.execute(
-        r"insert into sign_in_flows (id, shard, browser_id, request, parameters, created_at, expires_at)
-          values ($1, $2, $3, $4, $5, $6, $7)",
-        &[&id.uuid(), &id.shard().number(), &browser.uuid(), &request, &parameters, &lifetime.start, &lifetime.end],
+        r"insert into sign_in_flows
+              (id, shard, browser_id, request, parameters, created_at, expires_at, sso_connection_id, sso_try)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &[
+            &id.uuid(),
+            &id.shard().number(),
+            &browser.uuid(),
+            &request,
+            &parameters,
+            &lifetime.start,
+            &lifetime.end,
+            &tried,
+            &tried.is_some(),
+        ],
     )
     .await
     .map(drop)
@@ -74,7 +103,8 @@ pub async fn find(
 ) -> Result<Option<SignInFlow>, Error> {
     let row = db
         .query_opt(
-            r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished
+            r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished,
+                     sso_connection_id, sso_identity, coalesce(sso_try, false) as sso_try
                 from sign_in_flows where id = $1 and shard = $4 and browser_id = $2 and expires_at > $3",
             &[&id.uuid(), &browser.uuid(), &now, &id.shard().number()],
         )
@@ -82,11 +112,14 @@ pub async fn find(
     let Some(row) = row else { return Ok(None) };
     let request = row.try_get::<_, Option<Json<AuthorizationRequest>>>("request")?;
     let parameters = row.try_get::<_, Option<Json<Vec<(String, String)>>>>("parameters")?;
-    let wish = match (request, parameters) {
-        (Some(Json(request)), _) => SignInPurpose::Access(request),
-        (None, Some(Json(parameters))) => SignInPurpose::Unread(parameters),
-        (None, None) => SignInPurpose::Account,
+    let connection_id = row.try_get::<_, Option<Uuid>>("sso_connection_id")?.map(ConnectionId::from);
+    let wish = match (request, parameters, connection_id.filter(|_| row.get("sso_try"))) {
+        (Some(Json(request)), ..) => SignInPurpose::Access(request),
+        (None, Some(Json(parameters)), _) => SignInPurpose::Unread(parameters),
+        (None, None, Some(tried)) => SignInPurpose::TryConnection(tried),
+        (None, None, None) => SignInPurpose::Account,
     };
+    let unlinked = row.try_get::<_, Option<Json<UnlinkedIdentity>>>("sso_identity")?;
     let email = row.try_get::<_, Option<&str>>("email")?.map(Address::parse).transpose();
     Ok(Some(SignInFlow {
         id,
@@ -96,6 +129,8 @@ pub async fn find(
         resend_at: row.try_get("resend_at")?,
         created_at: row.try_get("created_at")?,
         finished: row.try_get("finished")?,
+        connection_id,
+        unlinked: unlinked.map(|Json(identity)| identity),
     }))
 }
 
@@ -120,6 +155,83 @@ pub async fn mark_sent(
     )
     .await
     .map(drop)
+}
+
+/// Records the connection that the user is to sign in through, and the address that they entered. `None`: the user signs in
+/// by a code.
+pub async fn choose_connection(
+    db: &Connection,
+    id: FlowId,
+    connection_id: Option<ConnectionId>,
+    email: Option<&Address>,
+) -> Result<(), Error> {
+    db.execute(
+        r"update sign_in_flows
+             set sso_connection_id = $2, sso_digest = null, sso_identity = null, email = coalesce($3, email)
+           where id = $1 and shard = $4",
+        &[&id.uuid(), &connection_id.map(ConnectionId::uuid), &email.map(Address::as_str), &id.shard().number()],
+    )
+    .await
+    .map(drop)
+}
+
+/// What the response of a provider must match: the flow, its browser, its connection, and the secret in `state`.
+pub struct StateKey<'a> {
+    pub flow_id: FlowId,
+    pub browser_id: BrowserSessionId,
+    pub connection_id: ConnectionId,
+    /// The SHA-256 of the secret.
+    pub digest: &'a [u8; 32],
+}
+
+/// Records that a browser is sent to the provider of a connection. `forced`: the provider is told to ask the user to sign in
+/// again. `false`: the flow is finished.
+pub async fn set_state(db: &Connection, key: &StateKey<'_>, forced: bool) -> Result<bool, Error> {
+    let changed = db
+        .execute(
+            r"update sign_in_flows set sso_connection_id = $3, sso_digest = $4, sso_forced = $5, sso_identity = null
+               where id = $1 and shard = $6 and browser_id = $2 and finished_at is null",
+            &[
+                &key.flow_id.uuid(),
+                &key.browser_id.uuid(),
+                &key.connection_id.uuid(),
+                &key.digest.as_slice(),
+                &forced,
+                &key.flow_id.shard().number(),
+            ],
+        )
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Takes the state of a flow when the provider's response arrives, so that a second response is refused. Returns whether the
+/// provider was told to ask the user to sign in again; `None`: the response belongs to no flow that waits for it.
+pub async fn take_state(db: &Connection, key: &StateKey<'_>, now: Timestamp) -> Result<Option<bool>, Error> {
+    let row = db
+        .query_opt(
+            r"update sign_in_flows set sso_digest = null
+               where id = $1 and shard = $6 and browser_id = $2 and sso_connection_id = $3 and sso_digest = $4
+                 and expires_at > $5 and finished_at is null
+              returning coalesce(sso_forced, false) as forced",
+            &[
+                &key.flow_id.uuid(),
+                &key.browser_id.uuid(),
+                &key.connection_id.uuid(),
+                &key.digest.as_slice(),
+                &now,
+                &key.flow_id.shard().number(),
+            ],
+        )
+        .await?;
+    row.map(|row| Ok(row.try_get("forced")?)).transpose()
+}
+
+/// Stores an identity until its user has proved by a code that the account is theirs. Codes that were sent before do not
+/// count.
+pub async fn set_unlinked(db: &Connection, id: FlowId, identity: &UnlinkedIdentity) -> Result<(), Error> {
+    let sql = r"update sign_in_flows set sso_identity = $2, otp_id = null, resend_at = null
+                 where id = $1 and shard = $3";
+    db.execute(sql, &[&id.uuid(), &Json(identity), &id.shard().number()]).await.map(drop)
 }
 
 /// Finishes a flow; `false`: it was finished before.

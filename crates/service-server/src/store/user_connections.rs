@@ -1,8 +1,40 @@
 //! Table `user_connections`: the connection that a user signs in with. A row is in the shard of the user.
 
-use service_api::ids::{ConnectionId, Id as _};
+use service_api::ids::{ConnectionId, Id as _, UserId};
+use service_rules::Timestamp;
 
 use crate::database::{Connection, Error};
+
+/// A sign-in of a user through a connection.
+pub struct UserConnection<'a> {
+    pub user_id: UserId,
+    pub connection_id: ConnectionId,
+    pub subject: &'a str,
+    pub signed_in_at: Timestamp,
+    /// Until when the credentials of the user work.
+    pub tokens_until: Timestamp,
+}
+
+/// Records the last sign-in of a user through a connection.
+pub async fn replace(db: &Connection, sign_in: &UserConnection<'_>) -> Result<(), Error> {
+    db.execute(
+        r"insert into user_connections (user_id, shard, connection_id, subject, signed_in_at, tokens_until)
+          values ($1, $2, $3, $4, $5, $6)
+          on conflict (user_id, shard) do update
+             set connection_id = excluded.connection_id, subject = excluded.subject,
+                 signed_in_at = excluded.signed_in_at, tokens_until = excluded.tokens_until",
+        &[
+            &sign_in.user_id.uuid(),
+            &sign_in.user_id.shard().number(),
+            &sign_in.connection_id.uuid(),
+            &sign_in.subject,
+            &sign_in.signed_in_at,
+            &sign_in.tokens_until,
+        ],
+    )
+    .await
+    .map(drop)
+}
 
 /// Computes again until when the credentials of a connection's users work.
 pub async fn update_token_days(db: &Connection, connection_id: ConnectionId, token_days: i16) -> Result<u64, Error> {

@@ -213,6 +213,7 @@ enum Expired {
     SignInFlows,
     AuthorizationCodes,
     ClientAssertions,
+    LogoutTokens,
     Invitations,
     ReceivedInvitations,
     SentInvitations,
@@ -227,7 +228,7 @@ enum Expired {
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 25] = [
+const EXPIRED_ROWS: [(&str, Expired); 26] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
@@ -242,6 +243,7 @@ const EXPIRED_ROWS: [(&str, Expired); 25] = [
     ("sign_in_flows", Expired::SignInFlows),
     ("authorization_codes", Expired::AuthorizationCodes),
     ("client_assertions", Expired::ClientAssertions),
+    ("logout_tokens", Expired::LogoutTokens),
     ("invitations", Expired::Invitations),
     ("received_invitations", Expired::ReceivedInvitations),
     ("sent_invitations", Expired::SentInvitations),
@@ -292,6 +294,7 @@ impl Expired {
                 store::authorization_codes::delete_expired(db, before(lifetimes::AUTHORIZATION_CODE_KEPT), size).await
             }
             Self::ClientAssertions => store::client_assertions::delete_expired(db, batch).await,
+            Self::LogoutTokens => store::logout_tokens::delete_expired(db, batch).await,
             Self::Invitations => store::invitations::delete_expired(db, batch).await,
             Self::ReceivedInvitations => store::received_invitations::delete_expired(db, batch).await,
             Self::SentInvitations => store::sent_invitations::delete_expired(db, batch).await,

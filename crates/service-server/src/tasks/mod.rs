@@ -5,4 +5,5 @@ pub mod heartbeat;
 pub mod housekeeping;
 pub mod mailer;
 pub mod revocation_feed;
+pub mod sso_revocations;
 pub mod supervisor;

@@ -47,10 +47,12 @@ pub struct Metrics {
     registry: MetricsRegistry,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram>,
-    refreshes: Family<RefreshLabels, Counter>,
+    refreshes: Family<OutcomeLabels, Counter>,
     tool_calls: Family<ToolLabels, Counter>,
     provider_requests: Family<ProviderLabels, Counter>,
     domain_checks: Family<DomainCheckLabels, Counter>,
+    sso_sign_ins: Family<OutcomeLabels, Counter>,
+    sso_logouts: Family<OutcomeLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     pub otp_sends_refused: Counter,
     pub otp_sends_used: Gauge<f64, AtomicU64>,
@@ -83,7 +85,7 @@ struct RouteLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefreshLabels {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
@@ -124,6 +126,8 @@ impl Default for Metrics {
             tool_calls: Family::default(),
             provider_requests: Family::default(),
             domain_checks: Family::default(),
+            sso_sign_ins: Family::default(),
+            sso_logouts: Family::default(),
             task_last_success: Family::default(),
             otp_sends_refused: Counter::default(),
             otp_sends_used: Gauge::default(),
@@ -156,6 +160,7 @@ impl Default for Metrics {
             "Requests to identity providers, by kind and outcome",
             metrics.provider_requests.clone(),
         );
+        metrics.register_sso(&mut registry);
         metrics.register_limits(&mut registry);
         metrics.register_background(&mut registry);
         metrics.register_node(&mut registry);
@@ -165,6 +170,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    fn register_sso(&self, registry: &mut MetricsRegistry) {
+        registry.register(
+            "sso_sign_ins",
+            "Sign-ins through companies' identity providers, by outcome",
+            self.sso_sign_ins.clone(),
+        );
+        registry.register("sso_logouts", "Logout tokens of identity providers, by outcome", self.sso_logouts.clone());
+    }
+
     fn register_node(&self, registry: &mut MetricsRegistry) {
         registry.register("database_connections", "Open database connections", self.database_connections.clone());
         registry.register(
@@ -242,7 +256,17 @@ impl Metrics {
             RotationVerdict::Refuse(_) => "refused",
             RotationVerdict::Revoke(_) => "replayed",
         };
-        self.refreshes.get_or_create(&RefreshLabels { outcome }).inc();
+        self.refreshes.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts a sign-in through a company's identity provider.
+    pub fn sso_signed_in(&self, outcome: &'static str) {
+        self.sso_sign_ins.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts a logout token of an identity provider.
+    pub fn sso_logged_out(&self, outcome: &'static str) {
+        self.sso_logouts.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts a call of an MCP tool.

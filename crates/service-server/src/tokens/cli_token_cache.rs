@@ -29,12 +29,14 @@ pub struct CachedCliToken {
     pub credential: Arc<Credential>,
     /// When the token was read, in whole seconds. Later revocations are not in the entry.
     pub looked_up_at: i64,
-    until: Instant,
+    /// From this time the token is looked up again: its user has to sign in through their company, or just did.
+    pub sso_until: Option<Timestamp>,
 }
 
 /// The cache, and the collected uses.
 pub struct CliTokenCache {
-    known: Cache<Digest, Arc<CachedCliToken>>,
+    /// Each entry with the end of its time in the cache.
+    known: Cache<Digest, (Instant, Arc<CachedCliToken>)>,
     uses: Mutex<HashMap<CliTokenId, (Timestamp, IpAddr)>>,
 }
 
@@ -48,13 +50,13 @@ impl CliTokenCache {
     /// Returns the unexpired entry of a token.
     #[must_use]
     pub fn get(&self, digest: &Digest) -> Option<Arc<CachedCliToken>> {
-        self.known.get(digest).filter(|known| known.until > Instant::now())
+        self.known.get(digest).filter(|(until, _)| *until > Instant::now()).map(|(_, known)| known)
     }
 
     /// Caches a token.
-    pub fn insert(&self, digest: Digest, id: CliTokenId, credential: Arc<Credential>, looked_up_at: i64) {
+    pub fn insert(&self, digest: Digest, found: CachedCliToken) {
         let until = Instant::now() + Duration::from_secs(CACHE_SECONDS.unsigned_abs());
-        self.known.insert(digest, Arc::new(CachedCliToken { id, credential, looked_up_at, until }));
+        self.known.insert(digest, (until, Arc::new(found)));
     }
 
     /// Collects a use, to be recorded with others.

@@ -5,4 +5,5 @@ pub mod membership_cache;
 pub mod refresh_token;
 pub mod revocations;
 pub mod signing_keys;
+pub mod sso_state;
 pub mod verified_cache;

@@ -16,7 +16,7 @@ use service_api::{
 };
 use service_rules::{
     Timestamp, authorization,
-    clients::{self, Client, GrantType},
+    clients::{self, Client, ClientKind, GrantType},
     codes::{self, CodeVerdict, PresentedCode},
     consent, lifetimes,
     lineage::Event,
@@ -33,7 +33,8 @@ use crate::{
         RequestMeta,
         clients::client_auth::{self, PresentedClient},
         oauth::{
-            consents, issue,
+            consents,
+            issue::{self, SsoSession},
             token_error::{InvalidGrant, InvalidTokenRequest, TokenError},
         },
         revocation::{
@@ -45,6 +46,7 @@ use crate::{
     store::{
         self,
         authorization_codes::{CodeAccess, CodeKey, StoredAuthorizationCode},
+        browser_sessions::LockedSignIn,
         consents::{Consent, ConsentKey},
     },
 };
@@ -133,9 +135,9 @@ impl Redeeming<'_> {
             None => true,
         };
         // The user, or all users, may have been signed out meanwhile.
-        let signed_in_at = store::browser_sessions::lock_signed_in(&db, worth.browser_id, user_id).await?;
-        let auth_time = match signed_in_at {
-            Some(at) if !self.app.revocations.revoked_all_since(at)? => at,
+        let locked = store::browser_sessions::lock_signed_in(&db, worth.browser_id, user_id).await?;
+        let browser = match locked {
+            Some(locked) if !self.app.revocations.revoked_all_since(locked.sign_in.signed_in_at)? => locked,
             Some(_) | None => return Err(NOT_ACCEPTED),
         };
         // The consent may have been withdrawn or narrowed, too.
@@ -162,12 +164,21 @@ impl Redeeming<'_> {
             ends_at,
             event: EventName::SessionOpened,
             method: "code",
-            auth_time,
+            auth_time: browser.sign_in.auth_time,
             made_by: Some(worth.browser_id.to_string()),
+            sso: self.sso_session(&browser),
         };
         let tokens = issue::open(self.app, &db, self.meta, &opening, self.now).await?;
         db.commit().await?;
         Ok(tokens)
+    }
+
+    /// The single sign-on of the browser. A session with a first-party client is interactive, and lasts as long as the sign-in
+    /// in the browser; other clients keep their access for longer.
+    fn sso_session(&self, browser: &LockedSignIn) -> Option<SsoSession> {
+        let connection_id = browser.sign_in.connection_id?;
+        let is_interactive = self.client.kind == ClientKind::FirstParty;
+        Some(SsoSession { connection_id, until: is_interactive.then_some(browser.expires_at) })
     }
 
     /// When the session expires: not after the end date that the user saw when the code was made, nor after the one that

@@ -174,7 +174,9 @@ pub async fn open_flow(
     let made_since = later(now, -lifetimes::ANONYMOUS_BROWSER);
     store::browser_sessions::extend(&db, browser.id, made_since, expires_at).await?;
     store::sign_in_flows::insert(&db, id, browser.id, &wish, now..expires_at).await?;
-    Ok(SignInFlow { id, wish, email: None, otp_id: None, resend_at: None, created_at: now, finished: false })
+    let connection_id = if let SignInPurpose::TryConnection(id) = wish { Some(id) } else { None };
+    let (email, otp_id, resend_at, unlinked) = (None, None, None, None);
+    Ok(SignInFlow { id, wish, email, otp_id, resend_at, created_at: now, finished: false, connection_id, unlinked })
 }
 
 /// What happens next in a flow of this browser.
@@ -186,6 +188,8 @@ pub async fn step(app: &App, meta: &RequestMeta, browser: &Browser, flow: &SignI
             let done = browser.signed_in_since(flow.created_at);
             return Ok(if done { Next::Account } else { Next::SignIn(flow.id) });
         }
+        // What the provider sent is shown when it has sent it.
+        SignInPurpose::TryConnection(_) => return Ok(Next::SignIn(flow.id)),
         SignInPurpose::Access(request) => request,
         SignInPurpose::Unread(pairs) => match read_after_sign_in(app, meta, browser, flow, &Parameters(pairs)).await? {
             ReadOutcome::Request(request) => {
@@ -245,12 +249,11 @@ async fn read_after_sign_in(
 fn needs_sign_in(request: &AuthorizationRequest, browser: &Browser, asked_at: Timestamp) -> bool {
     // The client expects another user than the one who is signed in.
     let is_other = request.login_hint.as_ref().is_some_and(|hint| !browser.is_of(hint));
-    let since = match (request.prompt.login || is_other, request.max_age) {
-        (true, _) => asked_at,
-        (false, Some(seconds)) => later(asked_at, -seconds),
-        (false, None) => Timestamp::MIN,
-    };
-    !browser.signed_in_since(since)
+    match (request.prompt.login || is_other, request.max_age) {
+        (true, _) => !browser.signed_in_since(asked_at),
+        (false, Some(seconds)) => !browser.authenticated_since(later(asked_at, -seconds)),
+        (false, None) => browser.person.is_none(),
+    }
 }
 
 async fn needs_prompt(
@@ -286,7 +289,7 @@ pub fn must_sign_in(flow: &SignInFlow, browser: &Browser) -> bool {
 /// fetched, the host of the document.
 pub async fn client_name(app: &App, flow: &SignInFlow) -> anyhow::Result<Option<String>> {
     let request = match &flow.wish {
-        SignInPurpose::Account => return Ok(None),
+        SignInPurpose::Account | SignInPurpose::TryConnection(_) => return Ok(None),
         SignInPurpose::Unread(pairs) => {
             return Ok(authorization::client_id(&Parameters(pairs)).ok().map(redirect::host));
         }
@@ -303,7 +306,7 @@ pub async fn client_name(app: &App, flow: &SignInFlow) -> anyhow::Result<Option<
 #[must_use]
 pub fn login_hint(flow: &SignInFlow) -> Option<&str> {
     match &flow.wish {
-        SignInPurpose::Account => None,
+        SignInPurpose::Account | SignInPurpose::TryConnection(_) => None,
         SignInPurpose::Access(request) => request.login_hint.as_deref(),
         SignInPurpose::Unread(pairs) => authorization::login_hint(&Parameters(pairs)),
     }

@@ -6,7 +6,7 @@
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
-    ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
+    ids::{AccessTokenId, ConnectionId, GrantId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, TokenResponse, TokenType},
     scope::Scopes,
     token::{Token, TokenKind},
@@ -36,10 +36,20 @@ pub struct Opening<'a> {
     pub ends_at: Timestamp,
     pub event: EventName,
     pub method: &'static str,
-    /// When the user signed in.
-    pub auth_time: Timestamp,
+    /// When the user authenticated, if that is known.
+    pub auth_time: Option<Timestamp>,
     /// The session that creates it. `None`: the user signs in.
     pub made_by: Option<String>,
+    /// `None`: the user did not sign in through a connection.
+    pub sso: Option<SsoSession>,
+}
+
+/// The single sign-on that a grant begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct SsoSession {
+    pub connection_id: ConnectionId,
+    /// When an interactive session has to sign in again. `None`: the grant is no interactive session.
+    pub until: Option<Timestamp>,
 }
 
 /// The longest lifetime of a session of this client in seconds, however often it is refreshed.
@@ -82,6 +92,8 @@ pub async fn open<K: TokenKind>(
         expires_at: opening.ends_at,
         auth_time: opening.auth_time,
         made_by: opening.made_by.clone(),
+        connection_id: opening.sso.map(|sso| sso.connection_id),
+        sso_until: opening.sso.and_then(|sso| sso.until),
     };
     store::grants::insert(db, &grant).await?;
     let mut details = json!({ "method": opening.method });
@@ -102,7 +114,7 @@ pub async fn open<K: TokenKind>(
         scopes: grant.scopes,
         workspace_id: grant.workspace_id,
         audience: grant.audience,
-        ends_at: grant.expires_at,
+        ends_at: grant.sso_until.map_or(grant.expires_at, |until| until.min(grant.expires_at)),
     };
     sign_pair(app, &access, seed.derive(app, grant.issued_key, FIRST_GENERATION)?, now)
 }
@@ -115,7 +127,7 @@ pub struct Access<'a> {
     pub scopes: Scopes,
     pub workspace_id: Option<WorkspaceId>,
     pub audience: &'a str,
-    /// When the grant expires, and with it its last token.
+    /// When the grant expires or has to wait for another sign-in, and with it its last token.
     pub ends_at: Timestamp,
 }
 

@@ -111,8 +111,9 @@ impl SignIn for IssueTokens<'_> {
             ends_at: issue::session_expiry(self.app, &self.client.id, &self.app.audience, self.now),
             event: EventName::SignInSucceeded,
             method: "otp",
-            auth_time: self.now,
+            auth_time: Some(self.now),
             made_by: None,
+            sso: None,
         };
         issue::open(self.app, db, self.meta, &opening, self.now).await
     }

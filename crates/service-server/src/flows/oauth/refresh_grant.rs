@@ -208,7 +208,7 @@ impl Refreshing<'_> {
             scopes,
             workspace_id: grant.workspace_id,
             audience: &grant.audience,
-            ends_at: grant.facts.expires_at,
+            ends_at: grant.token_end(),
         };
         issue::sign_pair(self.app, &access, seed.derive(self.app, key, issued)?, self.now).map(Some)
     }

@@ -60,6 +60,9 @@ pub enum InvalidGrant {
     /// The caller is not told why.
     #[error("the one-time code is not accepted")]
     OneTimeCode,
+    /// Single sign-on is required in the domain of the code's address.
+    #[error("single sign-on is required")]
+    SsoRequired,
     /// The caller is not told why.
     #[error("the authorization code is not accepted")]
     AuthorizationCode,
@@ -134,6 +137,7 @@ impl From<VerifyOtpError> for TokenError {
         match error {
             VerifyOtpError::Code(error) => error.into(),
             VerifyOtpError::NotAMember => Self::InvalidRequest(InvalidTokenRequest::NotAMember),
+            VerifyOtpError::SsoRequired => Self::InvalidGrant(InvalidGrant::SsoRequired),
             VerifyOtpError::Database(error) => Self::Database(error),
             VerifyOtpError::Defect(error) => Self::Defect(error),
         }

@@ -23,7 +23,7 @@ use crate::{
     },
     store::{
         self,
-        browser_sessions::{BrowserSessionRenewal, CookieKey, NewBrowserSession, SignedInUser},
+        browser_sessions::{BrowserSessionRenewal, BrowserSignIn, CookieKey, NewBrowserSession, SignedInUser},
     },
 };
 
@@ -78,22 +78,30 @@ pub async fn open(app: &App, meta: &RequestMeta) -> Result<Browser, RateLimitErr
 }
 
 impl Browser {
-    /// Replaces the cookie, because the signed-in user changes or consents. The old cookie is invalid from then on.
+    /// Replaces the cookie, because the user consents or signs out. The old cookie is invalid from then on, and the new one
+    /// expires when the old one would have: only a sign-in extends a session.
     pub async fn renew(&mut self, app: &App, db: &Connection, user_id: Option<UserId>) -> anyhow::Result<()> {
+        let kept = self.person.as_ref().filter(|person| Some(person.user_id) == user_id).map(|person| person.sign_in);
+        let expires_at = kept.is_none().then(|| later(app.clock.now(), lifetimes::SIGN_IN_FLOW));
+        self.replace_cookie(app, db, kept, expires_at).await
+    }
+
+    /// Replaces the cookie, and sets the user who is signed in. `expires_at`: `None` leaves the expiry as it is.
+    async fn replace_cookie(
+        &mut self,
+        app: &App,
+        db: &Connection,
+        person: Option<BrowserSignIn>,
+        expires_at: Option<Timestamp>,
+    ) -> anyhow::Result<()> {
         let now = app.clock.now();
         // The session of a signed-in user is in the shard of the user.
-        let id = match user_id {
+        let id = match person.map(|sign_in| sign_in.user_id) {
             Some(user_id) if user_id.shard() != self.id.shard() => random::id_in(user_id.shard(), now)?,
             Some(_) | None => self.id,
         };
         let cookie = random::session(id.shard())?;
         let digest = sha256(cookie.expose());
-        let kept =
-            self.person.as_ref().filter(|person| Some(person.user_id) == user_id).map(|person| person.signed_in_at);
-        let life = if user_id.is_some() { lifetimes::BROWSER_SESSION } else { lifetimes::SIGN_IN_FLOW };
-        // Only a sign-in extends the session: a stolen cookie expires when it would have.
-        let expires_at = kept.is_none().then(|| later(now, life));
-        let person = user_id.map(|id| (id, kept.unwrap_or(now)));
         let renewed = BrowserSessionRenewal { id, old: &self.digest, new: &digest, person, now, expires_at };
         if !store::browser_sessions::renew(db, self.id, &renewed).await? {
             // Another request of this browser replaced the cookie first; that cookie counts.
@@ -106,8 +114,21 @@ impl Browser {
 
     /// Signs a user in who has just entered the right code, and replaces the cookie.
     pub async fn sign_in(&mut self, app: &App, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
-        self.person = None;
-        self.renew(app, db, Some(user_id)).await
+        let now = app.clock.now();
+        let expires_at = later(now, lifetimes::BROWSER_SESSION);
+        self.replace_cookie(app, db, Some(BrowserSignIn::by_code(user_id, now)), Some(expires_at)).await
+    }
+
+    /// Signs a user in through a connection until `expires_at`, and replaces the cookie.
+    pub async fn sign_in_through(
+        &mut self,
+        app: &App,
+        db: &Connection,
+        sign_in: BrowserSignIn,
+        expires_at: Timestamp,
+    ) -> anyhow::Result<()> {
+        let longest = later(sign_in.signed_in_at, lifetimes::BROWSER_SESSION);
+        self.replace_cookie(app, db, Some(sign_in), Some(expires_at.min(longest))).await
     }
 
     /// Sets the device secret after a sign-in: a new one, or the one that the browser has, with a new expiry.
@@ -138,6 +159,13 @@ impl Browser {
     #[must_use]
     pub fn signed_in_since(&self, since: Timestamp) -> bool {
         self.person.as_ref().is_some_and(|person| person.signed_in_at >= since)
+    }
+
+    /// Whether the user is known to have authenticated at or after this time. A provider may sign a user in who
+    /// authenticated there long before.
+    #[must_use]
+    pub fn authenticated_since(&self, since: Timestamp) -> bool {
+        self.person.as_ref().is_some_and(|person| person.auth_time.is_some_and(|at| at >= since))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! 1. Normalize the address.
 //! 2. Count the request: against the device if the address signed in on it before, else against the caller's network.
-//! 3. Choose the methods by the domain only. The response does not depend on whether the address has an account, so an
-//!    attacker cannot find out.
+//! 3. Choose the methods by the domain only: one row by primary key, whether the domain has one or not. The response does not
+//!    depend on whether the address has an account, so an attacker cannot find out.
 
 use service_api::{
     endpoints,
@@ -21,7 +21,9 @@ use crate::{
         RequestMeta,
         rate_limit::{Limit, NetworkLimit},
         sign_in::devices,
+        sso::start,
     },
+    store::routed_domains::Route,
 };
 
 /// Why the login options are not listed.
@@ -58,11 +60,19 @@ pub async fn login_options(
         return Err(limited.into());
     }
 
-    Ok(LoginOptions { methods: methods_of(app, address.domain()) })
+    let route = start::route_of(app, &db, &address).await?;
+    Ok(LoginOptions { methods: methods_of(app, route) })
 }
 
-/// The methods of a domain. Every domain has the same ones until single sign-on exists.
-fn methods_of(app: &App, _domain: &str) -> Vec<LoginMethod> {
-    let authorize_url = format!("{}{}", app.config.base_url, endpoints::AUTHORIZE.path);
-    vec![LoginMethod::Otp, LoginMethod::Browser { authorize_url }]
+/// The methods of a domain: its single sign-on, and the others unless it is required.
+fn methods_of(app: &App, route: Option<Route>) -> Vec<LoginMethod> {
+    let base_url = &app.config.base_url;
+    let authorize_url = format!("{base_url}{}", endpoints::AUTHORIZE.path);
+    let mut methods = vec![LoginMethod::Otp, LoginMethod::Browser { authorize_url }];
+    if let Some(Route { connection_id, name: display_name, required, .. }) = route {
+        let authorize_url = format!("{base_url}{}?connection={connection_id}", endpoints::SSO_START.path);
+        methods.retain(|_| !required);
+        methods.insert(0, LoginMethod::Sso { connection_id, display_name, authorize_url, required });
+    }
+    methods
 }

@@ -1,5 +1,6 @@
-//! How a user signs in: login options, one-time codes, browser sessions, known devices and step-up.
+//! How a user signs in: login options, one-time codes, accounts, browser sessions, known devices and step-up.
 
+pub(crate) mod accounts;
 pub mod browser;
 pub mod browser_session;
 pub(crate) mod devices;

@@ -10,7 +10,8 @@
 //! 5. Put the sealed email into the outbox, and count it against the limit on all codes. Steps 3 to 5 are one transaction.
 //!
 //! No step looks for an account, so the response and its time are the same for every address. A device is looked up in the
-//! same way whether a secret was sent or not.
+//! same way whether a secret was sent or not. Where single sign-on is required, the email says so and holds no code; there
+//! every address is looked up in the same way, because break-glass owners get a code.
 
 use futures_util::future::try_join_all;
 use serde_json::json;
@@ -38,9 +39,10 @@ use crate::{
         RequestMeta, check_clock,
         rate_limit::{Limit, Measured, NetworkLimit},
         sign_in::{devices, email_key::email_key},
+        sso::required,
     },
     mail::Email,
-    store::{self, otps::NewOtp},
+    store::{self, otps::NewOtp, routed_domains::Route},
 };
 
 /// What a code is bound to. Its MAC covers all of it, so that a row that is moved to another address signs no user in.
@@ -73,6 +75,9 @@ pub enum RequestOtpError {
 
 /// The client id of codes that were requested on a page. No client can redeem them.
 pub const BROWSER: &str = "browser";
+
+/// The client id of codes that link an account with an identity of a company's provider. They sign no user in by themselves.
+pub const SSO_LINK: &str = "sso-link";
 
 /// The name of the limit on all codes together.
 const ALL_SENDS_POLICY: &str = "otp-sends";
@@ -221,13 +226,13 @@ async fn write_code(
     let device = context.device.as_ref();
     let otp = NewOtp { address, client_id, context: &context.name, device, mac, created_at: now, expires_at };
     let mail_id: MailId = random::id(now)?;
-    let mail = Email::SignInCode {
-        to: address.as_str().to_owned(),
-        code,
-        client_id: client_id.to_owned(),
-        asked_at: now,
-        asked_from: meta.address.to_string(),
-        language: meta.language,
+    let to = address.as_str().to_owned();
+    let (asked_at, asked_from, language) = (now, meta.address.to_string(), meta.language);
+    let mail = match required::instead_of_code(app, db, address, client_id).await? {
+        Some(Route { connection_id, name: company, .. }) => {
+            Email::SsoRequired { to, company, connection_id, asked_at, asked_from, language }
+        }
+        None => Email::SignInCode { to, code, client_id: client_id.to_owned(), asked_at, asked_from, language },
     };
     let sealed = mail.seal(&app.root_keys, mail_id)?;
     let event = meta.event(EventName::OtpRequested, now, json!({ "otpId": otp_id }))?;

@@ -22,7 +22,7 @@ pub async fn require_recent_sign_in(app: &App, basis: Basis) -> Result<RecentSig
             let found = store::grants::find_auth_time(&app.database.connect().await?, id).await?;
             found.ok_or(BearerError::Invalid)?
         }
-        Basis::Browser { signed_in_at, .. } => Some(signed_in_at),
+        Basis::Browser { auth_time, .. } => auth_time,
         Basis::CliToken(_) => None,
     };
     if step_up::is_recent(auth_time, app.clock.now()) {

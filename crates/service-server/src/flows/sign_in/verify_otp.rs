@@ -5,6 +5,7 @@
 //!    the limits is reached, the transaction is rolled back and the code is not compared. Commit: whatever happens from
 //!    then on, the attempt stays counted.
 //! 2. Compare the code, and judge.
+//!    Where single sign-on is required, only the right code of a break-glass owner signs in (`sso/required.rs`).
 //! 3. Right: consume the code, create the account if this is its first sign-in, store the device, and continue with what
 //!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
 //!
@@ -38,11 +39,12 @@ use crate::{
         RequestMeta, check_clock,
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
-            devices,
-            request_otp::{CodeFor, budget_key},
+            accounts, devices,
+            request_otp::{CodeFor, SSO_LINK, budget_key},
         },
+        sso::required::{self, CodeRule},
     },
-    store::{self, emails::EmailKey, otps::CountedTry},
+    store::{self, emails::EmailKey, otps::CountedTry, routed_domains::Route},
 };
 
 /// The name of the limit on wrong codes of all callers together.
@@ -56,6 +58,9 @@ pub enum VerifyOtpError {
     /// The code is right, but the user is not a member of the requested workspace. The code was not consumed.
     #[error("the user is not a member of the requested workspace")]
     NotAMember,
+    /// Single sign-on is required in the domain of the address, whatever the code is.
+    #[error("single sign-on is required")]
+    SsoRequired,
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
@@ -100,12 +105,14 @@ enum Outcome<T> {
     /// The code is right, but another request consumed it first, or the user was disabled meanwhile.
     Lost,
     Wrong(OtpError),
+    /// Single sign-on is required, whether the code is right or wrong.
+    SsoRequired,
 }
 
 impl<T> Outcome<T> {
     /// Whether the typed code was the one that was sent, whatever came of it.
     const fn is_right_code(&self) -> bool {
-        !matches!(self, Self::Wrong(_))
+        !matches!(self, Self::Wrong(_) | Self::SsoRequired)
     }
 
     /// The wrong codes that this attempt makes room for. A code signs in once, so it makes room once.
@@ -119,6 +126,7 @@ impl<T> Outcome<T> {
             Self::NotAMember => Err(VerifyOtpError::NotAMember),
             Self::Lost => Err(OtpError::NotAccepted.into()),
             Self::Wrong(refusal) => Err(refusal.into()),
+            Self::SsoRequired => Err(VerifyOtpError::SsoRequired),
         }
     }
 }
@@ -161,20 +169,27 @@ impl Attempt<'_> {
         let account = store::emails::find_user(&db, email).await?;
         let user_disabled = account.as_ref().is_some_and(|account| account.disabled);
         let user_id = account.map(|account| account.user_id);
+        let rule = required::judge_codes(self.app, &db, address, self.client_id, user_id).await?;
+        let is_break_glass = matches!(rule, CodeRule::BreakGlass(_));
+        let owner = Owner { address, asked_by: counted.device.as_deref(), user_id, is_break_glass };
         let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
-            OtpVerdict::SignIn => {
-                let owner = Owner { address, asked_by: counted.device.as_deref(), user_id };
-                self.consume(&db, &owner, sign_in).await?
-            }
+            OtpVerdict::SignIn => match rule {
+                CodeRule::Accepted => self.consume(&db, &owner, sign_in).await?,
+                CodeRule::BreakGlass(route) => self.break_glass(&db, &owner, &route, sign_in).await?,
+                CodeRule::Refused => Outcome::SsoRequired,
+            },
             OtpVerdict::Refuse(refusal) => {
                 let mut event = self.meta.event(EventName::OtpFailed, self.now, json!({ "otpId": self.otp_id }))?;
                 event.client_id = Some(self.client_id);
                 event.user_id = user_id;
                 store::audit_events::insert(&db, &event).await?;
-                Outcome::Wrong(refusal)
+                if matches!(rule, CodeRule::Accepted) { Outcome::Wrong(refusal) } else { Outcome::SsoRequired }
             }
         };
         db.commit().await?;
+        if is_break_glass {
+            self.app.mail_waiting.notify_one();
+        }
         Ok(outcome)
     }
 
@@ -196,7 +211,7 @@ impl Attempt<'_> {
         owner: &Owner<'_>,
         sign_in: &mut S,
     ) -> anyhow::Result<Outcome<S::Output>> {
-        let Owner { address, asked_by, user_id } = *owner;
+        let Owner { address, asked_by, user_id, is_break_glass } = *owner;
         if !sign_in.admits(db, user_id).await? {
             return Ok(Outcome::NotAMember);
         }
@@ -205,30 +220,44 @@ impl Attempt<'_> {
         {
             return Ok(Outcome::Lost);
         }
+        // It may have become required while the code was compared.
+        let may_be_refused = !is_break_glass && self.client_id != SSO_LINK;
+        if may_be_refused && required::lock_required(self.app, db, address).await? {
+            return Ok(Outcome::SsoRequired);
+        }
         // Of several requests with the right code, one goes on.
         if !store::otps::mark_consumed(db, self.otp_id, self.now).await? {
             return Ok(Outcome::Lost);
         }
         let user_id = match user_id {
             Some(user_id) => user_id,
-            None => self.create_account(db, address).await?,
+            None => {
+                let email = EmailKey { address, shard: self.otp_id.shard() };
+                accounts::find_or_create(self.meta, db, email, self.now).await?.user_id
+            }
         };
         let signed_in = devices::SignedIn { user_id, address, presented: self.device, asked_by, now: self.now };
         let new_device = devices::remember(self.app, db, &signed_in).await?;
         Ok(Outcome::SignedIn(Redeemed { output: sign_in.open(db, user_id).await?, new_device }))
     }
 
-    async fn create_account(&self, db: &Connection, address: &Address) -> anyhow::Result<UserId> {
-        let new: UserId = random::id(self.now)?;
-        let email = EmailKey { address, shard: self.otp_id.shard() };
-        let owner = store::emails::claim(db, email, new, self.now).await?;
-        if owner == new {
-            store::users::insert(db, new, address, self.now).await?;
-            let mut event = self.meta.event(EventName::UserCreated, self.now, json!({ "email": address.as_str() }))?;
-            event.user_id = Some(new);
-            store::audit_events::insert(db, &event).await?;
+    /// Signs a break-glass owner in, if the owner has sign-ins left, and tells every owner.
+    async fn break_glass<S: SignIn>(
+        &self,
+        db: &Connection,
+        owner: &Owner<'_>,
+        route: &Route,
+        sign_in: &mut S,
+    ) -> anyhow::Result<Outcome<S::Output>> {
+        let Some(user_id) = owner.user_id else { return Ok(Outcome::SsoRequired) };
+        if !required::count_break_glass(self.app, db, user_id, self.now).await? {
+            return Ok(Outcome::SsoRequired);
         }
-        Ok(owner)
+        let outcome = self.consume(db, owner, sign_in).await?;
+        if matches!(outcome, Outcome::SignedIn(_)) {
+            required::record_break_glass(self.app, self.meta, db, route, user_id).await?;
+        }
+        Ok(outcome)
     }
 }
 
@@ -239,6 +268,8 @@ struct Owner<'a> {
     asked_by: Option<&'a [u8]>,
     /// `None`: the address has no account yet.
     user_id: Option<UserId>,
+    /// Single sign-on is required, and the owner of the mailbox may sign in without it.
+    is_break_glass: bool,
 }
 
 /// The limits on wrong codes that an attempt counts against.

@@ -6,9 +6,139 @@
 //! | `domains.rs` | owners claim domains and prove them |
 //! | `domain_checks.rs` | verified domains are checked again every week |
 //! | `routes.rs` | what follows from both: where the users of a domain sign in |
+//! | `start.rs` | a browser is sent to the provider |
+//! | `callback.rs` | it comes back, and its user is signed in, gets an account, or is asked for a code |
+//! | `link.rs` | the owner of an existing account links it with the identity, by one code |
+//! | `try_connection.rs` | an owner tries a connection, without being signed in by it |
+//! | `required.rs` | codes are refused, except those of break-glass owners; existing sessions are revoked |
+//! | `backchannel_logout.rs` | a provider signs a user out |
 
+pub mod backchannel_logout;
+pub mod callback;
 mod connection_fields;
 pub mod connections;
 pub mod domain_checks;
 pub mod domains;
+mod identity;
+pub mod link;
+pub mod provider;
+pub mod required;
 pub mod routes;
+pub mod start;
+pub mod try_connection;
+
+use service_api::ids::{ConnectionId, FlowId};
+use service_rules::{
+    id_token::IdTokenError,
+    sso::{IdentityError, NotFresh},
+};
+
+use crate::{
+    app::App,
+    database::{self, Connection},
+    flows::{
+        oauth::authorize::{AuthorizeError, SignInFlow, SignInPurpose},
+        rate_limit::RateLimitError,
+    },
+    issuers::error::IssuerError,
+    store::{self, connections::StoredConnection},
+};
+
+/// Why a user is not signed in through a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum SsoError {
+    /// The connection does not exist, or it is not enabled.
+    #[error("the connection cannot be used")]
+    NotAvailable,
+    /// The response of a provider belongs to no flow of this browser that waits for it.
+    #[error("the response belongs to no sign-in that waits for it in this browser")]
+    ForeignResponse,
+    #[error("the sign-in through {} is refused: {}", .0.connection_id, .0.error)]
+    Refused(Box<RefusedSignIn>),
+    #[error(transparent)]
+    Authorize(#[from] AuthorizeError),
+    #[error(transparent)]
+    RateLimit(#[from] RateLimitError),
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// A sign-in that failed at the provider or because of what the provider sent.
+#[derive(Debug)]
+pub struct RefusedSignIn {
+    pub connection_id: ConnectionId,
+    /// What the company calls its sign-in.
+    pub company: String,
+    pub flow_id: FlowId,
+    /// An owner tries the connection.
+    pub is_try: bool,
+    pub error: RefusedSignInError,
+}
+
+/// Why a provider's response signs no user in.
+#[derive(Debug, thiserror::Error)]
+pub enum RefusedSignInError {
+    #[error(transparent)]
+    Issuer(#[from] IssuerError),
+    /// The provider answers with this error code.
+    #[error("the provider answers {0}")]
+    Provider(String),
+    #[error("the response is from another issuer, or does not say from which")]
+    OtherIssuer,
+    #[error("the response has neither a code nor an error")]
+    NoCode,
+    #[error(transparent)]
+    IdToken(#[from] IdTokenError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error(transparent)]
+    NotFresh(#[from] NotFresh),
+}
+
+impl RefusedSignInError {
+    /// The reason as audit events and metrics record it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Issuer(error) if error.is_outage() => "provider_unavailable",
+            Self::Issuer(_) => "provider_refused",
+            Self::Provider(_) => "provider_error",
+            Self::OtherIssuer => "other_issuer",
+            Self::NoCode => "no_code",
+            Self::IdToken(_) => "id_token",
+            Self::Identity(error) => error.as_str(),
+            Self::NotFresh(NotFresh) => "not_fresh",
+        }
+    }
+}
+
+/// Returns a connection that users can sign in through. A connection that an owner tries need not be enabled.
+async fn find_usable(db: &Connection, id: ConnectionId, is_try: bool) -> Result<StoredConnection, SsoError> {
+    let connection = store::connections::find(db, id).await?.ok_or(SsoError::NotAvailable)?;
+    let is_set_up = connection.client_id.is_some() && (is_try || connection.enabled_at.is_some());
+    if is_set_up { Ok(connection) } else { Err(SsoError::NotAvailable) }
+}
+
+/// Whether an owner tries the connection of a flow.
+const fn is_try(flow: &SignInFlow) -> bool {
+    matches!(flow.wish, SignInPurpose::TryConnection(_))
+}
+
+/// The error of a sign-in through this connection.
+fn refused(connection: &StoredConnection, flow: &SignInFlow, error: impl Into<RefusedSignInError>) -> SsoError {
+    SsoError::Refused(Box::new(RefusedSignIn {
+        connection_id: connection.id,
+        company: connection.name.clone(),
+        flow_id: flow.id,
+        is_try: is_try(flow),
+        error: error.into(),
+    }))
+}
+
+/// The redirect URI of a connection. Each has its own: a response to another connection's request does not arrive here.
+#[must_use]
+pub fn redirect_uri(app: &App, id: ConnectionId) -> String {
+    format!("{}/sso/callback/{id}", app.config.base_url)
+}

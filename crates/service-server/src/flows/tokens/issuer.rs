@@ -56,10 +56,10 @@ impl Actor<'_> {
                     .and_then(|grant| Some(Held { ends_at: grant.expires_at, auth_time: grant.auth_time?, made_by })))
             }
             Basis::Browser { id, .. } => {
-                let signed_in_at = store::browser_sessions::lock_signed_in(db, id, self.user_id).await?;
+                let locked = store::browser_sessions::lock_signed_in(db, id, self.user_id).await?;
                 // A user who has just signed in could sign in anywhere, and stay for as long as any session lasts.
                 let ends_at = later(now, lifetimes::CLI_TOKEN_LONGEST);
-                Ok(signed_in_at.map(|auth_time| Held { ends_at, auth_time, made_by }))
+                Ok(locked.and_then(|locked| Some(Held { ends_at, auth_time: locked.sign_in.auth_time?, made_by })))
             }
             // A CLI token issues no credentials.
             Basis::CliToken(_) => Ok(None),

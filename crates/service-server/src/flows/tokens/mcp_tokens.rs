@@ -106,8 +106,9 @@ pub async fn create(
         ends_at: later(now, lifetimes::REFRESH_ABSOLUTE_MCP).min(held.ends_at),
         event: EventName::McpTokensCreated,
         method: "session",
-        auth_time: held.auth_time,
+        auth_time: Some(held.auth_time),
         made_by: Some(held.made_by),
+        sso: None,
     };
     let tokens = issue::open::<McpRefresh>(app, &db, actor.meta, &opening, now).await?;
     tell(app, &db, actor, &opening, now).await?;

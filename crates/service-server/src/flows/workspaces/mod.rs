@@ -231,10 +231,13 @@ pub async fn change_role(
 /// Checks that an enabled owner is left when a member with this role leaves, and one who can sign in without a required
 /// connection.
 async fn check_owner_left(db: &Connection, id: WorkspaceId, leaving: UserId, role: Role) -> Result<(), WorkspaceError> {
-    if role == Role::Owner && !store::members::has_other_owner(db, id, leaving).await? {
+    if role != Role::Owner {
+        return Ok(());
+    }
+    if !store::members::has_other_owner(db, id, leaving).await? {
         return Err(WorkspaceError::LastOwner);
     }
-    if role == Role::Owner && !sso::connections::keeps_break_glass(db, id, leaving).await? {
+    if !sso::connections::keeps_break_glass(db, id, leaving).await? {
         return Err(WorkspaceError::LastBreakGlass);
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::{
             revoke::RevokeTokenError,
             token_error::{InvalidGrant, InvalidScope, InvalidTokenRequest, TokenError},
         },
+        sso::backchannel_logout::LogoutError,
     },
     http::errors::{
         ApiError,
@@ -96,6 +97,11 @@ impl From<InvalidGrant> for ApiError {
     fn from(refusal: InvalidGrant) -> Self {
         match refusal {
             InvalidGrant::OneTimeCode => invalid_otp(),
+            InvalidGrant::SsoRequired => {
+                let text = "Your company requires single sign-on. Sign in with your company in a browser: \
+                            POST /v1/login-options lists the address.";
+                error(InvalidGrant, text).because(Reason::SsoRequired.as_str())
+            }
             InvalidGrant::AuthorizationCode => {
                 error(InvalidGrant, "The code is invalid for this client. Send the user to /oauth/authorize again.")
             }
@@ -119,6 +125,11 @@ fn invalid_refresh_token(reason: Option<Reason>) -> ApiError {
         Some(Reason::UserDisabled) => "The account is disabled. Contact the operator.",
         Some(Reason::ClientDisabled) => "An operator disabled this app. Contact the operator.",
         Some(Reason::WrongAudience) => "The refresh token is for another resource. Sign in again.",
+        Some(Reason::SsoRequired) => "Your company requires single sign-on. Sign in with your company.",
+        Some(Reason::SsoAgain) => {
+            "Your company requires you to sign in again. Sign in with your company in a browser, then try again."
+        }
+        Some(Reason::SsoSignedOut) => "Your company signed you out. Sign in with your company again.",
     };
     let refused = error(InvalidGrant, text);
     match reason {
@@ -150,6 +161,26 @@ impl From<IntrospectError> for ApiError {
             IntrospectError::MissingParameter(name) => missing_parameter(name),
             IntrospectError::Database(error) => error.into(),
             IntrospectError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<LogoutError> for ApiError {
+    fn from(failure: LogoutError) -> Self {
+        let refused = |text: String| error(InvalidRequest, text);
+        match failure {
+            LogoutError::UnknownConnection => {
+                refused("Unknown connection. Copy the back-channel logout URI from the connection again.".into())
+            }
+            LogoutError::Issuer(why) => refused(why.to_string()),
+            LogoutError::Token(why) => refused(format!("The logout token was refused: {why}. No session was ended.")),
+            LogoutError::NoSubject => {
+                refused("The logout token names no subject. Configure the provider to send sub.".into())
+            }
+            LogoutError::Replayed => refused("This logout token was received before. Send a new one.".into()),
+            LogoutError::Limited(limited) => limited.into(),
+            LogoutError::Database(error) => error.into(),
+            LogoutError::Defect(error) => error.into(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The OAuth endpoints and their metadata documents.
 
+pub mod backchannel_logout;
 pub mod client_authentication;
 pub mod introspect;
 pub mod jwks;

@@ -10,6 +10,8 @@ pub mod problem;
 mod received_invitation;
 pub mod request_browser;
 pub mod sign_in;
+pub mod sso;
+mod sso_problem;
 pub mod workspace;
 
 use askama::Template;

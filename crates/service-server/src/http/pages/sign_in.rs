@@ -7,7 +7,13 @@ use axum::{
     http::{StatusCode, header},
     response::Response,
 };
-use service_rules::{email::Address, lifetimes, limits::Limited, otp::OtpError};
+use service_rules::{
+    email::Address,
+    lifetimes,
+    limits::Limited,
+    otp::OtpError,
+    redirect::{self, RedirectKind},
+};
 
 use crate::{
     app::App,
@@ -20,6 +26,7 @@ use crate::{
             request_otp::RequestOtpError,
             verify_otp::VerifyOtpError,
         },
+        sso::start::{self, ChosenConnection},
     },
     http::{
         errors::{
@@ -31,7 +38,7 @@ use crate::{
             authorize::go_on,
             page,
             request_browser::{Form, Navigation, RequestBrowser},
-            see_other, with_cookie,
+            see_other, sso, sso_problem, with_cookie,
         },
         path::PathId,
     },
@@ -51,6 +58,25 @@ struct SignIn<'a> {
     /// Where a code that was sent before can be entered.
     code_page: Option<String>,
     client: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "pages/sign_in_sso.html")]
+struct SignInWithSso<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    csrf: String,
+    action: String,
+    company: &'a str,
+    client: Option<String>,
+    returns: &'a Sentence,
+    /// Where the answer goes, if another client than the service's own asks.
+    returns_host: Option<String>,
+    /// A code can be sent instead.
+    offers_code: bool,
+    /// A code was entered although single sign-on is required.
+    required_now: bool,
 }
 
 #[derive(Template)]
@@ -100,6 +126,9 @@ pub async fn show(
     let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, browser, &id).await?;
     match authorize::step(&app, &meta, &browser, &flow).await? {
+        authorize::Next::SignIn(_) if flow.connection_id.is_some() => {
+            SsoPage { app: &app, meta: &meta, browser: &browser, flow: &flow }.show(false).await
+        }
         authorize::Next::SignIn(_) => {
             let hint = authorize::login_hint(&flow).unwrap_or_default();
             AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(hint, None).await
@@ -116,8 +145,22 @@ pub async fn send(
 ) -> Result<Response, ApiError> {
     let t = app.locales.of(meta.language);
     let email = form.get("email").to_owned();
-    let (browser, flow) = find(&app, Some(form.browser), &id).await?;
-    let sent = match Address::parse(&email) {
+    let (browser, mut flow) = find(&app, Some(form.browser), &id).await?;
+    let address = Address::parse(&email);
+    if let Ok(address) = &address
+        && let Some(route) = start::find_route(&app, address).await?
+    {
+        start::choose(&app, flow.id, Some(route.connection_id), Some(address)).await?;
+        if !start::is_direct(&app, &flow).await? {
+            return see_other(&format!("/sign-in/{id}"));
+        }
+        (flow.connection_id, flow.email) = (Some(route.connection_id), Some(address.clone()));
+        return match start::hand_off(&app, &meta, &browser, &flow).await {
+            Ok(hand_off) => sso::hand_off_page(t, &hand_off),
+            Err(error) => sso_problem::show(&app, &meta, error),
+        };
+    }
+    let sent = match address {
         Ok(address) => browser::send_code(&app, &meta, &flow, &address).await,
         Err(refusal) => Err(refusal.into()),
     };
@@ -139,7 +182,7 @@ pub async fn show_code(
     let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, browser, &id).await?;
     match authorize::step(&app, &meta, &browser, &flow).await? {
-        authorize::Next::SignIn(_) if flow.email.is_some() => code_page(&app, t, &browser, &flow, None),
+        authorize::Next::SignIn(_) if flow.otp_id.is_some() => code_page(&app, t, &browser, &flow, None),
         next => go_on(&app, &meta, Some(&browser), next),
     }
 }
@@ -152,7 +195,7 @@ pub async fn enter(
 ) -> Result<Response, ApiError> {
     let t = app.locales.of(meta.language);
     let code = zeroize::Zeroizing::new(form.get("code").to_owned());
-    let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
+    let (mut browser, mut flow) = find(&app, Some(form.browser), &id).await?;
     let wrong = match browser::enter_code(&app, &meta, &mut browser, &flow, &code).await {
         Ok(()) => {
             // With the cookie that it has from now on, the browser goes on by itself.
@@ -161,8 +204,15 @@ pub async fn enter(
         Err(failure) => failure,
     };
     let problem = match wrong {
-        VerifyOtpError::Code(OtpError::NotAccepted) | VerifyOtpError::NotAMember => {
-            SignInProblem { status: StatusCode::BAD_REQUEST, text: t.code.wrong.to_string(), retry_after: None }
+        VerifyOtpError::Code(OtpError::NotAccepted) | VerifyOtpError::NotAMember => SignInProblem::wrong(&t.code.wrong),
+        VerifyOtpError::SsoRequired => {
+            let route = match &flow.email {
+                Some(address) => start::find_route(&app, address).await?,
+                None => None,
+            };
+            flow.connection_id = route.map(|route| route.connection_id);
+            start::choose(&app, flow.id, flow.connection_id, None).await?;
+            return SsoPage { app: &app, meta: &meta, browser: &browser, flow: &flow }.show(true).await;
         }
         VerifyOtpError::Code(OtpError::Limited(limited)) => SignInProblem::limited(t, limited, &t.code.too_many),
         VerifyOtpError::Database(error) => return Err(error.into()),
@@ -197,15 +247,15 @@ pub(super) async fn find(app: &App, browser: Option<Browser>, id: &str) -> Resul
 }
 
 /// The page that asks for the address.
-struct AddressPage<'a> {
-    app: &'a App,
-    t: &'a Texts,
-    browser: &'a Browser,
-    flow: &'a SignInFlow,
+pub(super) struct AddressPage<'a> {
+    pub(super) app: &'a App,
+    pub(super) t: &'a Texts,
+    pub(super) browser: &'a Browser,
+    pub(super) flow: &'a SignInFlow,
 }
 
 impl AddressPage<'_> {
-    async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
+    pub(super) async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
         let Self { app, t, browser, flow } = *self;
         let is_limited = problem.as_ref().is_some_and(|problem| problem.retry_after.is_some());
         let template = SignIn {
@@ -216,11 +266,53 @@ impl AddressPage<'_> {
             action: format!("/sign-in/{}", flow.id),
             email,
             problem: text_of(problem.as_ref()),
-            code_page: (is_limited && flow.email.is_some()).then(|| format!("/sign-in/{}/code", flow.id)),
+            code_page: (is_limited && flow.otp_id.is_some()).then(|| format!("/sign-in/{}/code", flow.id)),
             client: authorize::client_name(app, flow).await?,
         };
         let page = page(t, StatusCode::OK, &template, leads_to(flow))?;
         Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
+    }
+}
+
+/// The page that offers to sign in with the company's identity provider. It names the client, and where its answer goes.
+struct SsoPage<'a> {
+    app: &'a App,
+    meta: &'a RequestMeta,
+    browser: &'a Browser,
+    flow: &'a SignInFlow,
+}
+
+impl SsoPage<'_> {
+    /// `required_now`: the user has entered a code although single sign-on is required.
+    async fn show(&self, required_now: bool) -> Result<Response, ApiError> {
+        let Self { app, meta, browser, flow } = *self;
+        let t = app.locales.of(meta.language);
+        let ChosenConnection { company, required } = match start::chosen(app, flow).await {
+            Ok(Some(chosen)) => chosen,
+            // It was switched off meanwhile, so the user signs in by code.
+            Ok(None) => {
+                let hint = flow.email.as_ref().map_or("", Address::as_str);
+                return AddressPage { app, t, browser, flow }.show(hint, None).await;
+            }
+            Err(error) => return sso_problem::show(app, meta, error),
+        };
+        let returns_to = leads_to(flow).filter(|_| !required_now);
+        let is_local = returns_to.is_some_and(|uri| redirect::check(uri) == Ok(RedirectKind::Loopback));
+        let template = SignInWithSso {
+            t,
+            title: &t.sign_in.title,
+            stylesheet: STYLESHEET,
+            csrf: browser.form_token(app),
+            action: format!("/sign-in/{}/sso", flow.id),
+            company: &company,
+            client: authorize::client_name(app, flow).await?,
+            returns: if is_local { &t.consent.returns_local } else { &t.consent.returns_to },
+            returns_host: returns_to.map(redirect::host),
+            offers_code: !required && flow.email.is_some(),
+            required_now,
+        };
+        let status = if required_now { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+        Ok(with_cookie(page(t, status, &template, leads_to(flow))?, browser))
     }
 }
 
@@ -231,9 +323,6 @@ fn code_page(
     flow: &SignInFlow,
     problem: Option<&SignInProblem>,
 ) -> Result<Response, ApiError> {
-    let waits = browser::seconds_to_wait(flow, app.clock.now());
-    let classes = ["0", "10", "20", "30", "40", "50", "60"];
-    let place = usize::try_from(waits.div_euclid(10) + i64::from(waits % 10 != 0)).unwrap_or_default();
     let template = Code {
         t,
         sent: t.code.sent.with("minutes", t.duration(lifetimes::OTP)),
@@ -245,9 +334,17 @@ fn code_page(
         back: format!("/sign-in/{}", flow.id),
         email: flow.email.as_ref().map_or("", Address::as_str),
         problem: text_of(problem),
-        wait_class: classes[place.min(classes.len() - 1)],
+        wait_class: wait_class(app, flow),
     };
     Ok(with_problem(page(t, StatusCode::OK, &template, leads_to(flow))?, problem))
+}
+
+/// The style of the button that sends another code, which appears when the wait is over.
+pub(super) fn wait_class(app: &App, flow: &SignInFlow) -> &'static str {
+    let waits = browser::seconds_to_wait(flow, app.clock.now());
+    let classes = ["0", "10", "20", "30", "40", "50", "60"];
+    let place = usize::try_from(waits.div_euclid(10) + i64::from(waits % 10 != 0)).unwrap_or_default();
+    classes[place.min(classes.len() - 1)]
 }
 
 /// Where the answer goes in the end. Nowhere yet, while the client's document has not been fetched: the person is asked
@@ -257,28 +354,31 @@ pub(super) fn leads_to(flow: &SignInFlow) -> Option<&str> {
 }
 
 /// What went wrong with a form, for the page that shows it again.
-struct SignInProblem {
+pub(super) struct SignInProblem {
     status: StatusCode,
     text: String,
     retry_after: Option<u32>,
 }
 
 impl SignInProblem {
-    fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
+    pub(super) fn wrong(text: &str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None }
+    }
+
+    pub(super) fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
         let text = sentence.with("wait", t.duration(seconds.into())).to_string();
         Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds) }
     }
 }
 
-fn text_of(problem: Option<&SignInProblem>) -> Option<String> {
+pub(super) fn text_of(problem: Option<&SignInProblem>) -> Option<String> {
     problem.map(|problem| problem.text.clone())
 }
 
 /// What a page says about a code that was not sent. An error of the service itself is passed on.
-fn describe(t: &Texts, failure: RequestOtpError) -> Result<SignInProblem, ApiError> {
-    let wrong =
-        |text: &str| SignInProblem { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None };
+pub(super) fn describe(t: &Texts, failure: RequestOtpError) -> Result<SignInProblem, ApiError> {
+    let wrong = SignInProblem::wrong;
     match failure {
         RequestOtpError::InvalidAddress(_) => Ok(wrong(&t.sign_in.invalid_email)),
         RequestOtpError::Limited(limited) => Ok(SignInProblem::limited(t, limited, &t.sign_in.wait)),
@@ -288,7 +388,7 @@ fn describe(t: &Texts, failure: RequestOtpError) -> Result<SignInProblem, ApiErr
     }
 }
 
-fn with_problem(mut response: Response, problem: Option<&SignInProblem>) -> Response {
+pub(super) fn with_problem(mut response: Response, problem: Option<&SignInProblem>) -> Response {
     if let Some(problem) = problem {
         *response.status_mut() = problem.status;
         if let Some(seconds) = problem.retry_after {

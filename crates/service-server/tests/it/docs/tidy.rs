@@ -23,6 +23,7 @@ const MAY_EXPOSE: [&str; 28] = [
     "service-server/src/flows/oauth/introspect.rs",
     "service-server/src/flows/sign_in/request_otp.rs",
     "service-server/src/flows/oauth/authorization_code_grant.rs",
+    "service-server/src/flows/sso/backchannel_logout.rs",
     "service-server/src/flows/oauth/otp_grant.rs",
     "service-server/src/flows/tokens/exposed.rs",
     "service-server/src/flows/oauth/revoke.rs",

@@ -123,8 +123,9 @@ async fn open(server: &TestServer, user: UserId) -> Result<(GrantId, Model)> {
         ends_at: issue::session_expiry(&server.app, SERVICE_CLI, &server.app.audience, now),
         event: service_api::audit_events::EventName::SignInSucceeded,
         method: "test",
-        auth_time: now,
+        auth_time: Some(now),
         made_by: None,
+        sso: None,
     };
     let db = server.app.database.connect().await?;
     let pair = issue::open::<service_api::token::Refresh>(&server.app, &db, &meta, &opening, now).await?;

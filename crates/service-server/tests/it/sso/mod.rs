@@ -1,5 +1,12 @@
-//! Single sign-on.
+//! Single sign-on: what owners set up, and sign-ins through a provider on this machine.
 
+mod callback;
 mod connections;
 mod domains;
+mod leaving;
+mod link;
+mod logout;
+mod required;
+mod sign_in;
+mod try_connection;
 mod weekly_checks;

@@ -1,0 +1,134 @@
+//! Links an existing account with an identity of a company's provider, by one code.
+//!
+//! The identity has signed in at the provider, and its address is in the connection's verified domains. Its account may have
+//! been created by someone else before: only a code that is sent to the address shows that it belongs to the same user. The
+//! code is for this and for nothing else, also where codes sign no user in.
+
+use serde_json::json;
+use service_api::{audit_events::EventName, ids::UserId};
+use service_rules::{
+    email::Address,
+    id_token::EmailVerified,
+    lifetimes,
+    otp::{OtpError, Typed},
+    signing::later,
+    sso::{self as rules, Identity},
+};
+
+use crate::{
+    app::App,
+    database::{self, Connection},
+    flows::{
+        RequestMeta,
+        oauth::authorize::SignInFlow,
+        sign_in::{
+            browser_session::Browser,
+            request_otp::{self, RequestOtpError, SSO_LINK, Sender},
+            verify_otp::{Attempt, SignIn, VerifyOtpError},
+        },
+        sso::{SsoError, find_usable, identity::ProvenIdentity},
+    },
+    mail::Email,
+    store::{self, connections::StoredConnection, sign_in_flows::UnlinkedIdentity},
+};
+
+/// Why an identity is not linked.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// There is nothing to link, or not any longer.
+    #[error(transparent)]
+    Sso(#[from] SsoError),
+    #[error(transparent)]
+    Code(#[from] VerifyOtpError),
+}
+
+/// The address whose owner has to enter a code. `None`: the flow has nothing to link.
+#[must_use]
+pub fn address(flow: &SignInFlow) -> Option<Address> {
+    Address::parse(&flow.unlinked.as_ref()?.email).ok()
+}
+
+/// Sends the code by which the account is linked.
+pub async fn send_code(app: &App, meta: &RequestMeta, flow: &SignInFlow) -> Result<(), RequestOtpError> {
+    let address = address(flow).ok_or_else(|| anyhow::anyhow!("a flow has nothing to link"))?;
+    let sender = Sender { device: meta.device.as_ref(), flow: Some(flow.id) };
+    let sent = request_otp::send_otp(app, meta, &address, SSO_LINK, sender).await?;
+    let db = app.database.connect().await?;
+    let resend_at = later(app.clock.now(), sent.resend_after);
+    Ok(store::sign_in_flows::mark_sent(&db, flow.id, &address, sent.otp_id, resend_at).await?)
+}
+
+/// Links the account and signs this browser in, if the code is right.
+pub async fn enter_code(
+    app: &App,
+    meta: &RequestMeta,
+    browser: &mut Browser,
+    flow: &SignInFlow,
+    code: &str,
+) -> Result<(), LinkError> {
+    app.revocations.check().map_err(SsoError::from)?;
+    let now = app.clock.now();
+    let (unlinked, connection) = find_unlinked(app, flow).await?;
+    let not_accepted = || LinkError::Code(OtpError::NotAccepted.into());
+    let otp_id = flow.otp_id.ok_or_else(not_accepted)?;
+    let code = Typed::fold(code).ok_or_else(not_accepted)?;
+    let identity =
+        Identity { subject: unlinked.subject.clone(), address: address(flow), verified: EmailVerified::Absent };
+    let proven =
+        ProvenIdentity { app, meta, connection: &connection, identity: &identity, auth_time: unlinked.auth_time, now };
+    let device = meta.device.as_ref();
+    let attempt = Attempt { app, meta, device, client_id: SSO_LINK, otp_id, code, now };
+    let redeemed = attempt.redeem(&mut Linking { proven, browser }).await?;
+    browser.remember_device(redeemed.new_device, device);
+    app.metrics.sso_signed_in("linked");
+    app.mail_waiting.notify_one();
+    Ok(())
+}
+
+/// Returns what a flow has to link, if its connection still decides about the address.
+async fn find_unlinked<'a>(
+    app: &App,
+    flow: &'a SignInFlow,
+) -> Result<(&'a UnlinkedIdentity, StoredConnection), SsoError> {
+    let unlinked = flow.unlinked.as_ref().ok_or(SsoError::ForeignResponse)?;
+    let connection_id = flow.connection_id.ok_or(SsoError::ForeignResponse)?;
+    let db = app.database.connect().await?;
+    let connection = find_usable(&db, connection_id, false).await?;
+    let domains = store::workspace_domains::verified_domains_of(&db, connection.id, connection.workspace_id).await?;
+    let is_covered = address(flow).is_some_and(|address| rules::covers(&domains, &address));
+    if is_covered { Ok((unlinked, connection)) } else { Err(SsoError::NotAvailable) }
+}
+
+/// Links the identity in the transaction that consumes the code.
+struct Linking<'a> {
+    proven: ProvenIdentity<'a>,
+    browser: &'a mut Browser,
+}
+
+impl SignIn for Linking<'_> {
+    type Output = ();
+
+    async fn admits(&self, _: &Connection, _: Option<UserId>) -> Result<bool, database::Error> {
+        Ok(true)
+    }
+
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
+        let ProvenIdentity { app, meta, connection, identity, now, .. } = self.proven;
+        let address = store::users::find_address(db, user_id).await?;
+        anyhow::ensure!(address.is_some() && address == identity.address, "a code of another address links nothing");
+        if !self.proven.link(db, user_id).await? {
+            return Err(database::Error::Unavailable("the identity was linked meanwhile".into()).into());
+        }
+        let event = meta.event(EventName::SsoLinked, now, json!({ "connectionId": connection.id }))?.user(user_id);
+        event.in_workspace(connection.workspace_id).subject(connection.id).insert(db).await?;
+        self.proven.open(db, self.browser, user_id).await?;
+        let mail = Email::SsoLinked {
+            to: address.map(|address| address.as_str().to_owned()).unwrap_or_default(),
+            company: connection.name.clone(),
+            at: now,
+            from: meta.address.to_string(),
+            language: meta.language,
+        };
+        mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await
+    }
+}

@@ -1,0 +1,163 @@
+//! What a provider's response is worth: the code is exchanged, and the ID token is judged.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use service_api::{
+    connections::AuthMethod,
+    token::{ClientSecret, CodeVerifier},
+};
+use service_rules::{
+    Timestamp,
+    id_token::{self, EmailVerified, ExpectedIdToken, IdToken},
+};
+use tokio::time::timeout;
+
+use crate::{
+    app::App,
+    flows::{
+        oauth::authorize::SignInFlow,
+        sso::{RefusedSignInError, SsoError, redirect_uri, refused},
+    },
+    issuers::{
+        client_key::ClientKey,
+        error::{IssuerError, ProviderRequest},
+        token_endpoint::{CodeExchange, ProviderClient, ProviderCredential, ProviderSecret},
+    },
+    net::outbound::FetchError,
+    store::connections::StoredConnection,
+    tokens::sso_state::StateSecret,
+};
+
+/// How long a user waits for a provider at most, whatever has to be requested there.
+const PROVIDER_TIMEOUT: Duration = Duration::from_millis(4_500);
+/// Bytes of the longest error code that is shown and logged.
+const MAX_ERROR_BYTES: usize = 64;
+
+/// The parameters of a provider's authorization response.
+pub struct ProviderResponse<'a> {
+    pub(super) state: Option<&'a str>,
+    code: Option<&'a str>,
+    issuer: Option<&'a str>,
+    error: Option<&'a str>,
+}
+
+impl<'a> ProviderResponse<'a> {
+    /// Reads the parameters of a response. `None`: one of them is repeated.
+    #[must_use]
+    pub fn read(pairs: &'a [(String, String)]) -> Option<Self> {
+        let single = |name: &str| {
+            let mut found = pairs.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            let first = found.next();
+            found.next().is_none().then_some(first.filter(|value| !value.is_empty()))
+        };
+        Some(Self { state: single("state")?, code: single("code")?, issuer: single("iss")?, error: single("error")? })
+    }
+
+    /// The error code, if it is one: other text is not shown.
+    fn error_code(&self) -> Option<String> {
+        let is_code = |text: &str| {
+            text.len() <= MAX_ERROR_BYTES && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        self.error.map(|error| if is_code(error) { error.to_owned() } else { "unknown_error".to_owned() })
+    }
+}
+
+/// Why a response is not worth an ID token.
+pub(super) enum RedeemError {
+    Refused(RefusedSignInError),
+    Defect(anyhow::Error),
+}
+
+impl<E: Into<RefusedSignInError>> From<E> for RedeemError {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl RedeemError {
+    pub(super) fn into_sso_error(self, connection: &StoredConnection, flow: &SignInFlow) -> SsoError {
+        match self {
+            Self::Refused(error) => refused(connection, flow, error),
+            Self::Defect(error) => error.into(),
+        }
+    }
+}
+
+/// Exchanges the code of a response for an ID token, and judges the token.
+pub(super) async fn redeem(
+    app: &App,
+    connection: &StoredConnection,
+    response: &ProviderResponse<'_>,
+    secret: &StateSecret,
+    now: Timestamp,
+) -> Result<IdToken, RedeemError> {
+    let slow = IssuerError::Request { request: ProviderRequest::Token, why: FetchError::TooSlow };
+    let running = redeem_now(app, connection, response, secret, now);
+    timeout(PROVIDER_TIMEOUT, running).await.unwrap_or(Err(slow.into()))
+}
+
+async fn redeem_now(
+    app: &App,
+    connection: &StoredConnection,
+    response: &ProviderResponse<'_>,
+    secret: &StateSecret,
+    now: Timestamp,
+) -> Result<IdToken, RedeemError> {
+    let issuer = &connection.issuer;
+    let metadata = app.issuers.metadata(app, issuer).await?;
+    let is_ours = response.issuer.map_or(!metadata.iss_parameter, |named| named == issuer.issuer);
+    if !is_ours {
+        return Err(RefusedSignInError::OtherIssuer.into());
+    }
+    if let Some(error) = response.error_code() {
+        return Err(RefusedSignInError::Provider(error).into());
+    }
+    let code = ProviderSecret::new(response.code.ok_or(RefusedSignInError::NoCode)?.to_owned());
+    let credential = StoredCredential::open(app, connection).map_err(RedeemError::Defect)?;
+    let client_id = connection.client_id.as_deref().unwrap_or_default();
+    let client = ProviderClient { client_id, credential: credential.presented() };
+    let redirect_uri = redirect_uri(app, connection.id);
+    let verifier = CodeVerifier::new(secret.verifier(&app.root_keys).to_string());
+    let exchange = CodeExchange { code: &code, redirect_uri: &redirect_uri, verifier: &verifier };
+    let tokens = app.issuers.exchange_code(app, issuer, &client, &exchange).await?;
+    let verified = app.issuers.verify(app, issuer, &tokens.id_token).await?;
+    let nonce = secret.nonce(&app.root_keys);
+    let expected = ExpectedIdToken { issuer: &issuer.issuer, client_id, nonce: &nonce, now };
+    let mut token = id_token::judge(verified.typ.as_deref(), &verified.claims, &expected)?;
+    if let (None, Some(_), Some(access_token)) = (&token.email, &metadata.userinfo_endpoint, &tokens.access_token) {
+        let about = app.issuers.user_info(app, issuer, access_token, &token.subject).await?;
+        token.email = about.claims.get("email").and_then(Value::as_str).map(str::to_owned);
+        token.email_verified = EmailVerified::read(&about.claims);
+    }
+    Ok(token)
+}
+
+/// The credential of this service at a provider, opened for one request.
+enum StoredCredential {
+    Basic(ClientSecret),
+    Post(ClientSecret),
+    Key(ClientKey),
+}
+
+impl StoredCredential {
+    fn open(app: &App, connection: &StoredConnection) -> anyhow::Result<Self> {
+        let sealed = connection.client_secret.as_deref().context("the connection has no client secret")?;
+        let opened = app.root_keys.open(&StoredConnection::secret_place(connection.id), sealed)?;
+        let secret = || anyhow::Ok(ClientSecret::new(std::str::from_utf8(&opened)?.to_owned()));
+        Ok(match connection.auth_method {
+            AuthMethod::ClientSecretBasic => Self::Basic(secret()?),
+            AuthMethod::ClientSecretPost => Self::Post(secret()?),
+            AuthMethod::PrivateKeyJwt => Self::Key(ClientKey::from_pkcs8(opened)?),
+        })
+    }
+
+    const fn presented(&self) -> ProviderCredential<'_> {
+        match self {
+            Self::Basic(secret) => ProviderCredential::SecretBasic(secret),
+            Self::Post(secret) => ProviderCredential::SecretPost(secret),
+            Self::Key(key) => ProviderCredential::PrivateKey(key),
+        }
+    }
+}

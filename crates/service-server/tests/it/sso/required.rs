@@ -1,0 +1,289 @@
+//! Where single sign-on is required, nothing else signs a user in, except break-glass owners.
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use service_api::{
+    ids::{GrantId, Id as _, UserId},
+    workspaces::Role,
+};
+use service_server::flows::sso::required;
+use service_testkit::{
+    response::TestResponse,
+    server::{SignedIn, TestServer},
+    tab::Tab,
+};
+
+use crate::support::{
+    cli_tokens, mcp_tokens,
+    otp::wrong,
+    sso::{Company, at_provider, company, company_of, sign_in, signed_in_as, user, with_provider},
+};
+
+const DAY: i64 = 86_400;
+
+#[track_caller]
+fn check_sso_required(response: &TestResponse, what: &str) {
+    assert_eq!((response.status.as_u16(), response.error()), (400, "invalid_grant"), "{what}: {}", response.text);
+    assert_eq!(response.body["details"]["reason"], "sso_required", "{what}");
+}
+
+/// A company of which the owners Olga and Otto have addresses in its own domain. Olga can break the glass.
+async fn strict_company(
+    server: &TestServer,
+    provider: &crate::support::provider::Provider,
+) -> Result<(Company, SignedIn, SignedIn)> {
+    let olga = server.sign_in("olga@acme.test", "read write").await?;
+    let otto = server.sign_in("otto@acme.test", "read write").await?;
+    let acme = company_of(server, provider, "acme.test", olga.user_id).await?;
+    server.add_member(acme.workspace_id, otto.user_id, Role::Owner).await?;
+    acme.require(server, &[olga.user_id]).await?;
+    Ok((acme, olga, otto))
+}
+
+async fn request(server: &TestServer, email: &str) -> Result<(TestResponse, String)> {
+    let response = server.http.post("/v1/otp-tokens", &json!({ "email": email })).await?;
+    let id = response.field("otpId").to_owned();
+    Ok((response, id))
+}
+
+#[test]
+fn a_code_is_answered_as_ever_and_the_mail_holds_none() -> Result<()> {
+    with_provider(async |server, provider| {
+        let (acme, ..) = strict_company(server, provider).await?;
+        let (elsewhere, _) = request(server, "zoe@other.test").await?;
+        server.mailbox.next_code_to("zoe@other.test").await?;
+        for email in ["ann@acme.test", "otto@acme.test"] {
+            let (response, id) = request(server, email).await?;
+            assert_eq!(response.status, 201);
+            let shape = |response: &TestResponse| response.text.replace(response.field("otpId"), "");
+            assert_eq!(shape(&response), shape(&elsewhere), "{email}");
+            let mail = server.mailbox.next_mail_to(email).await?;
+            assert_eq!(mail.subject, "Sign in with your company");
+            assert!(mail.text.contains("Sign in with Acme ID"), "{}", mail.text);
+            assert!(mail.text.contains(&format!("/sso/start?connection={}", acme.connection_id)), "{}", mail.text);
+            let digits = mail.text.split_whitespace().filter(|word| word.len() == 4 && word.parse::<u32>().is_ok());
+            assert!(digits.count() < 2, "{}", mail.text);
+            for step in 0..5 {
+                check_sso_required(&server.exchange(&id, &wrong("12345678", step)?, "read").await?, email);
+            }
+        }
+        assert_eq!(
+            server.sql("select count(*) from otps where address like '%acme.test'").await?.as_deref(),
+            Some("2")
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_code_from_before_signs_no_user_in_when_single_sign_on_becomes_required_so_18() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        server.sign_in("ann@acme.test", "read").await?;
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        // On the page as well.
+        let tab = Tab::open(server)?;
+        let path = tab.get("/sign-in").await?.next()?.to_owned();
+        tab.get(&path).await?;
+        tab.submit(&path, &[("email", "ann@acme.test")]).await?;
+        tab.get(&path).await?;
+        let code_path = tab.submit(&format!("{path}/sso"), &[("decision", "code")]).await?.next()?.to_owned();
+        let on_page = server.mailbox.next_code_to("ann@acme.test").await?;
+        server.leaks.register("otp code", &on_page);
+        acme.require(server, &[acme.owner_id]).await?;
+        check_sso_required(&server.exchange(&otp_id, &code, "read").await?, "the right code");
+        tab.get(&code_path).await?;
+        let refused = tab.submit(&code_path, &[("code", &on_page)]).await?;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains("requires you to sign in with <bdi>Acme ID</bdi>"), "{}", refused.text);
+        assert!(!refused.text.contains("Email me a code"), "{}", refused.text);
+        assert_eq!(tab.get("/account").await?.next()?, "/sign-in");
+        // The page goes on with the company.
+        provider.sign_in_as(&user("ann", "ann@acme.test"));
+        let shown = tab.submit(&format!("{path}/sso"), &[("decision", "continue")]).await?;
+        let back = tab.get(&at_provider(server, &shown).await?).await?;
+        let link = back.next()?.to_owned();
+        tab.get(&link).await?;
+        // Linking an account needs a code also here, and such a code works.
+        let code = server.mailbox.next_code_to("ann@acme.test").await?;
+        server.leaks.register("otp code", &code);
+        tab.submit(&link, &[("code", &code)]).await?;
+        assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));
+        Ok(())
+    })
+}
+
+#[test]
+fn the_sign_in_page_offers_nothing_else() -> Result<()> {
+    with_provider(async |server, provider| {
+        strict_company(server, provider).await?;
+        let tab = Tab::open(server)?;
+        let path = tab.get("/sign-in").await?.next()?.to_owned();
+        tab.get(&path).await?;
+        tab.submit(&path, &[("email", "ann@acme.test")]).await?;
+        let page = tab.get(&path).await?;
+        assert!(page.text.contains("Continue with <bdi>Acme ID</bdi>") && !page.text.contains("code"), "{}", page.text);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_break_glass_owner_signs_in_by_code_three_times_a_month_and_all_owners_hear_of_it() -> Result<()> {
+    with_provider(async |server, provider| {
+        let (_, olga, _) = strict_company(server, provider).await?;
+        for _ in 0..3 {
+            let (otp_id, code) = server.request_code("olga@acme.test").await?;
+            // A wrong code of hers is answered as any other.
+            check_sso_required(&server.exchange(&otp_id, &wrong(&code, 1)?, "read").await?, "wrong");
+            let response = server.exchange(&otp_id, &code, "read").await?;
+            assert_eq!(response.status, 200, "{}", response.text);
+            for owner in ["olga@acme.test", "otto@acme.test"] {
+                let mail = server.mailbox.next_mail_to(owner).await?;
+                assert_eq!(mail.subject, "An owner signed in without single sign-on");
+                assert!(mail.text.contains("olga@acme.test") && mail.text.contains("Acme ID"), "{}", mail.text);
+            }
+        }
+        let used = "select count(*) from audit_events where event = 'break_glass.used'";
+        assert_eq!(server.sql(used).await?.as_deref(), Some("3"), "{}", olga.user_id);
+        let (otp_id, code) = server.request_code("olga@acme.test").await?;
+        check_sso_required(&server.exchange(&otp_id, &code, "read").await?, "a fourth time");
+        server.advance(30 * DAY + 1);
+        let (otp_id, code) = server.request_code("olga@acme.test").await?;
+        assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
+        // On the page, too.
+        let tab = Tab::open(server)?;
+        let path = tab.get("/sign-in").await?.next()?.to_owned();
+        tab.get(&path).await?;
+        tab.submit(&path, &[("email", "olga@acme.test")]).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn an_owner_who_is_not_named_or_no_longer_owner_cannot_break_the_glass() -> Result<()> {
+    with_provider(async |server, provider| {
+        let (acme, olga, _) = strict_company(server, provider).await?;
+        let (_, id) = request(server, "otto@acme.test").await?;
+        check_sso_required(&server.exchange(&id, "12345678", "read").await?, "not named");
+        let (otp_id, code) = server.request_code("olga@acme.test").await?;
+        let (workspace, owner) = (acme.workspace_id.uuid(), olga.user_id.uuid());
+        let demote = "update memberships set role = 'member' where workspace_id";
+        server.sql(&format!("{demote} = '{workspace}' and user_id = '{owner}'")).await?;
+        check_sso_required(&server.exchange(&otp_id, &code, "read").await?, "no longer an owner");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_last_break_glass_owner_cannot_leave_be_removed_or_demoted_so_19() -> Result<()> {
+    with_provider(async |server, provider| {
+        let (acme, olga, otto) = strict_company(server, provider).await?;
+        let member = |id: UserId| format!("/v1/workspaces/{}/members/{id}", acme.workspace_id);
+        let send = async |method: reqwest::Method, path: &str, who: &SignedIn, body: serde_json::Value| {
+            let request = server.http.request(method, path).bearer_auth(&who.access_token).json(&body);
+            server.http.send(request).await
+        };
+        use reqwest::Method;
+        let conflicts = [
+            send(Method::DELETE, &member(olga.user_id), &olga, json!({})).await?,
+            send(Method::DELETE, &member(olga.user_id), &otto, json!({})).await?,
+            send(Method::PATCH, &member(olga.user_id), &otto, json!({ "role": "member" })).await?,
+        ];
+        for response in conflicts {
+            assert_eq!((response.status.as_u16(), response.error()), (409, "conflict"), "{}", response.text);
+            assert!(response.field("error_description").contains("break-glass"), "{}", response.text);
+        }
+        // With another one, she can go.
+        acme.require(server, &[olga.user_id, otto.user_id]).await?;
+        let demoted = send(Method::PATCH, &member(olga.user_id), &otto, json!({ "role": "member" })).await?;
+        assert_eq!(demoted.status, 200, "{}", demoted.text);
+        let last = send(Method::DELETE, &member(otto.user_id), &otto, json!({})).await?;
+        assert_eq!(last.status, 409, "{}", last.text);
+        Ok(())
+    })
+}
+
+/// What a user has: a session, a CLI token, an MCP pair.
+struct Belongings {
+    session: SignedIn,
+    cli_token: String,
+    mcp_grant: GrantId,
+}
+
+async fn belongings(server: &TestServer, email: &str) -> Result<Belongings> {
+    let session = server.sign_in(email, "read write").await?;
+    let (_, cli_token) = cli_tokens::make(server, &session, &json!({ "scopes": ["read"] })).await?;
+    let pair = mcp_tokens::pair(server, &session, &json!({ "scope": "read" })).await?;
+    Ok(Belongings { session, cli_token, mcp_grant: pair.grant_id })
+}
+
+impl Belongings {
+    /// Whether each of them works.
+    async fn work(&self, server: &TestServer) -> Result<[bool; 3]> {
+        let session = server.http.get("/v1/whoami", Some(&self.session.access_token)).await?.status == 200;
+        let token = server.http.get("/v1/whoami", Some(&self.cli_token)).await?.status == 200;
+        let live = format!("select count(*) from grants where revoked_at is null and id = '{}'", self.mcp_grant.uuid());
+        let live = server.sql(&live).await?;
+        Ok([session, token, live.as_deref() == Some("1")])
+    }
+}
+
+#[test]
+fn existing_sessions_and_tokens_are_revoked_if_the_owner_says_so() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        let (ann, bob) = (belongings(server, "ann@acme.test").await?, belongings(server, "bob@other.test").await?);
+        let browser = Tab::open(server)?;
+        let path = browser.get("/sign-in").await?.next()?.to_owned();
+        browser.get(&path).await?;
+        browser.submit(&path, &[("email", "ann@acme.test")]).await?;
+        browser.get(&path).await?;
+        let code_path = browser.submit(&format!("{path}/sso"), &[("decision", "code")]).await?.next()?.to_owned();
+        let code = server.mailbox.next_code_to("ann@acme.test").await?;
+        server.leaks.register("otp code", &code);
+        browser.get(&code_path).await?;
+        browser.submit(&code_path, &[("code", &code)]).await?;
+        // Carla came through the connection, and what she creates comes from that.
+        provider.sign_in_as(&user("carla", "carla@acme.test"));
+        let carla = Tab::open(server)?;
+        sign_in(server, &carla, &acme.start()).await?;
+        server.advance(60);
+        acme.require(server, &[acme.owner_id]).await?;
+        assert_eq!(required::revoke_existing(&server.app).await?, 0, "kept, unless the owner says otherwise");
+        assert_eq!(ann.work(server).await?, [true; 3]);
+        let now = server.now();
+        acme.change(server, |connection| connection.revoke_before = Some(now)).await?;
+        assert_eq!(required::revoke_existing(&server.app).await?, 1);
+        assert_eq!(ann.work(server).await?, [false; 3], "users of the domain");
+        assert_eq!(browser.get("/account").await?.next()?, "/sign-in");
+        assert_eq!(bob.work(server).await?, [true; 3], "other users");
+        assert_eq!(signed_in_as(&carla).await?.as_deref(), Some("carla@acme.test"));
+        let refreshed = server.refresh(&ann.session.refresh_token).await?;
+        check_sso_required(&refreshed, "a revoked session");
+        let done = "select (select count(*) from connections where revoke_before is not null) || ' ' ||
+                    (select count(*) from audit_events where event = 'sso.logged_out')";
+        assert_eq!(server.sql(done).await?.as_deref(), Some("0 1"));
+        assert_eq!(required::revoke_existing(&server.app).await?, 0, "once");
+        Ok(())
+    })
+}
+
+#[test]
+fn step_up_needs_the_company_as_well() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        acme.require(server, &[acme.owner_id]).await?;
+        server.advance(16 * 60);
+        let request = server.http.request(reqwest::Method::POST, "/v1/cli/tokens").bearer_auth(&ann.access_token);
+        let refused = server.http.send(request.json(&json!({ "scopes": ["read"] }))).await?;
+        assert_eq!(refused.error(), "insufficient_user_authentication", "{}", refused.text);
+        let (_, id) = request_code_without_code(server).await?;
+        check_sso_required(&server.exchange(&id, "12345678", "read").await?, "no code steps up");
+        Ok(())
+    })
+}
+
+async fn request_code_without_code(server: &TestServer) -> Result<(TestResponse, String)> {
+    request(server, "ann@acme.test").await.context("no code was requested")
+}
