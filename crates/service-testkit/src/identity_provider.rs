@@ -99,7 +99,12 @@ pub fn encode(bytes: impl AsRef<[u8]>) -> String {
 
 impl UnstartedProvider {
     pub fn new() -> Result<Self> {
-        let listener = StdListener::bind("127.0.0.1:0")?;
+        Self::at("127.0.0.1")
+    }
+
+    /// A provider at another address of this machine.
+    pub fn at(address: &str) -> Result<Self> {
+        let listener = StdListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })

@@ -50,6 +50,8 @@ const MAX_CACHED_ISSUERS: usize = 1_024;
 const DOCUMENT_TIMEOUT: Duration = Duration::from_millis(3_500);
 const USER_TIMEOUT: Duration = Duration::from_secs(4);
 const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
+/// How long a request waits for a place among those that run at once. After that it would not be answered in time.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Callers that wait for the documents of one issuer at most, and for its token and userinfo endpoint.
 const MAX_WAITING_FOR_DOCUMENTS: usize = 128;
 const MAX_WAITING_FOR_USERS: usize = 32;
@@ -314,7 +316,8 @@ impl Issuers {
             ProviderRequest::Token | ProviderRequest::UserInfo => &self.user_places,
         };
         let host = outbound.url.host_str().unwrap_or_default();
-        let _place = places.take(&issuer.issuer, host).await.map_err(|_| IssuerError::Busy)?;
+        let place = timeout(PLACE_TIMEOUT, places.take(&issuer.issuer, host)).await;
+        let Ok(Ok(_place)) = place else { return Err(IssuerError::Busy) };
         let sent = self.outbound.send(outbound).await.map_err(|why| IssuerError::Request { request, why });
         let outcome = match &sent {
             Ok(response) if response.status == 200 => "ok",

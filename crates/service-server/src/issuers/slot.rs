@@ -163,7 +163,10 @@ impl<T> Slot<T> {
                 Ok(value)
             }
             Err(why) => {
-                state.failed = Some(Failure { at: now, why });
+                // A request that found no place has learned nothing about the document.
+                if why != IssuerError::Busy {
+                    state.failed = Some(Failure { at: now, why });
+                }
                 state.usable(now).ok_or(why)
             }
         }

@@ -56,6 +56,13 @@ pub async fn update(db: &Connection, issuer: &TrustedIssuer) -> Result<(), Error
     db.execute(sql, &[&issuer.id.uuid(), &issuer.jwks, &issuer.algorithms, &shard]).await.map(drop)
 }
 
+/// Finds an issuer.
+pub async fn find(db: &Connection, id: IssuerId) -> Result<Option<TrustedIssuer>, Error> {
+    let sql = r"select id as issuer_id, issuer, jwks, algorithms, purposes from trusted_issuers
+                 where id = $1 and shard = $2";
+    db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.as_ref().map(from_row).transpose()
+}
+
 /// Reads the issuer from a row of a join, where its id is `issuer_id`.
 pub(super) fn from_row(row: &Row) -> Result<TrustedIssuer, Error> {
     Ok(TrustedIssuer {
@@ -65,19 +72,6 @@ pub(super) fn from_row(row: &Row) -> Result<TrustedIssuer, Error> {
         algorithms: row.try_get("algorithms")?,
         purposes: row.try_get("purposes")?,
     })
-}
-
-/// Finds an issuer.
-pub async fn find(db: &Connection, id: IssuerId) -> Result<Option<TrustedIssuer>, Error> {
-    let sql = r"select issuer, jwks, algorithms, purposes from trusted_issuers where id = $1 and shard = $2";
-    let Some(row) = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await? else { return Ok(None) };
-    Ok(Some(TrustedIssuer {
-        id,
-        issuer: row.try_get("issuer")?,
-        jwks: row.try_get("jwks")?,
-        algorithms: row.try_get("algorithms")?,
-        purposes: row.try_get("purposes")?,
-    }))
 }
 
 /// Finds the health of an issuer; `None`: there is no such issuer.

@@ -15,7 +15,10 @@ use service_api::{
 };
 use service_testkit::server::with_server;
 
-use crate::{docs::description::check_file, support::mcp};
+use crate::{
+    docs::description::check_file,
+    support::{issuers, mcp},
+};
 
 const NOTE: &str = "<!-- Generated: WRITE_MANUAL=1 cargo test -p service-server --test it reference -->";
 
@@ -27,6 +30,8 @@ fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
         server.refresh(&ann.refresh_token).await?;
         let token = mcp::token(server, &ann, "read").await?;
         mcp::done(server, &token, "whoami", &serde_json::json!({})).await?;
+        let issuer = issuers::trust(server, "https://localhost:1").await?;
+        assert!(server.app.issuers.metadata(&server.app, &issuer).await.is_err(), "it is not allowed");
         let text = server.ops.get("/metrics", None).await?.text;
         let mut page = format!(
             "# Metrics\n\n{NOTE}\n\n\

@@ -3,6 +3,8 @@
 mod callback;
 mod connections;
 mod domains;
+pub(crate) mod issuer_tokens;
+pub(crate) mod issuers;
 mod leaving;
 mod link;
 mod logout;

@@ -12,6 +12,7 @@ pub(crate) mod deleted_contents;
 pub(crate) mod devices;
 pub(crate) mod failover;
 pub(crate) mod forge;
+pub(crate) mod issuers;
 pub(crate) mod mail;
 pub(crate) mod mcp;
 pub(crate) mod mcp_tokens;
