@@ -342,7 +342,7 @@ fn a_refusal_of_the_token_endpoint_says_whose_fault_it_is() -> Result<()> {
 }
 
 #[test]
-fn a_token_endpoint_that_does_not_answer_delays_no_other() -> Result<()> {
+fn a_token_endpoint_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
     with_providers(async |server, [silent, other]| {
         let (silent_issuer, other_issuer) = (trust(server, &silent.issuer).await?, trust(server, &other.issuer).await?);
         silent.fall_silent(TOKEN);

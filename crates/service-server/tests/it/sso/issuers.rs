@@ -94,7 +94,7 @@ fn a_document_of_another_issuer_is_refused_so_02() -> Result<()> {
 }
 
 #[test]
-fn a_discovery_document_that_redirects_or_is_too_large_is_refused_so_09() -> Result<()> {
+fn a_discovery_document_that_redirects_or_is_too_large_is_refused_so_22() -> Result<()> {
     with_providers(async |server, [provider, other]| {
         let issuer = trust(server, &provider.issuer).await?;
         let padded = format!("{}{}", provider.discovery(), " ".repeat(64 * 1_024));
@@ -124,7 +124,7 @@ fn a_discovery_document_that_redirects_or_is_too_large_is_refused_so_09() -> Res
 }
 
 #[test]
-fn a_key_set_that_is_too_large_is_refused() -> Result<()> {
+fn a_key_set_that_is_too_large_is_refused_so_21() -> Result<()> {
     with_providers(async |server, [provider]| {
         let issuer = trust(server, &provider.issuer).await?;
         let token = provider.sign(&claims(&provider.issuer))?;
@@ -213,7 +213,7 @@ fn an_endpoint_whose_name_leads_inside_is_refused_so_09() -> Result<()> {
 }
 
 #[test]
-fn a_hundred_requests_at_once_fetch_once() -> Result<()> {
+fn a_hundred_requests_at_once_fetch_once_so_23() -> Result<()> {
     with_providers(async |server, [provider]| {
         let issuer = trust(server, &provider.issuer).await?;
         let token = provider.sign(&claims(&provider.issuer))?;
@@ -257,7 +257,7 @@ fn documents_are_fetched_again_when_their_cache_lifetime_is_over() -> Result<()>
 }
 
 #[test]
-fn an_unknown_key_costs_one_fetch_a_minute() -> Result<()> {
+fn an_unknown_key_costs_one_fetch_a_minute_so_23() -> Result<()> {
     with_providers(async |server, [provider]| {
         let issuer = trust(server, &provider.issuer).await?;
         verify(server, &issuer, &provider.sign(&claims(&provider.issuer))?).await?;
@@ -325,7 +325,7 @@ fn known_keys_verify_for_a_day_while_the_issuer_is_down() -> Result<()> {
 }
 
 #[test]
-fn an_issuer_that_does_not_answer_delays_no_other_and_itself_for_less_than_five_seconds() -> Result<()> {
+fn an_issuer_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
     with_providers(async |server, [silent, slow_keys, other]| {
         silent.fall_silent(DISCOVERY);
         slow_keys.fall_silent(KEYS);
