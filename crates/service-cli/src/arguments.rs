@@ -3,7 +3,11 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use service_api::{sessions::MadeTreatment, workspaces::Role};
 
-use crate::{credentials::StoreKind, terminal::RequestedMethod};
+use crate::{
+    credentials::StoreKind,
+    sso_arguments::{ConnectionCommand, DomainCommand},
+    terminal::RequestedMethod,
+};
 
 /// Work with Service from the command line
 #[derive(Parser)]
@@ -217,6 +221,12 @@ pub(crate) enum WorkspaceCommand {
     },
     /// Leave the workspace
     Leave,
+    /// Manage connections to identity providers (owners only)
+    #[command(subcommand)]
+    Connection(ConnectionCommand),
+    /// Manage the domains whose users sign in there (owners only)
+    #[command(subcommand)]
+    Domain(DomainCommand),
 }
 
 /// The role of a member, as an option names it.

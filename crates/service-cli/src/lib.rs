@@ -18,6 +18,7 @@ mod origin;
 mod output;
 mod prompt;
 mod spinner;
+mod sso_arguments;
 mod table;
 mod terminal;
 mod token_variable;

@@ -133,9 +133,8 @@ impl Client {
     fn request<Response>(&self, row: &OperationRow, ids: &[&str]) -> Call<'_, Response> {
         let endpoint = &row.endpoint;
         let mut ids = ids.iter();
-        // A text that is no id is replaced, so that it cannot lead to another path.
-        let mut next = || ids.next().copied().filter(|id| is_id(id)).unwrap_or("-");
-        let fill = |segment| if str::starts_with(segment, '{') { next() } else { segment };
+        let mut next = || ids.next().map_or_else(|| "-".to_owned(), |id| path_segment(id));
+        let fill = |segment: &str| if segment.starts_with('{') { next() } else { segment.to_owned() };
         let path = endpoint.path.split('/').map(fill).collect::<Vec<_>>().join("/");
         let url = format!("{}{path}", self.base_url);
         let request = match endpoint.method {
@@ -328,8 +327,17 @@ fn is_private(base_url: &str) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && here)
 }
 
-fn is_id(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+/// An id or a domain as one segment of a path. It is encoded, so that no text leads to another path.
+fn path_segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' => segment.push(char::from(byte)),
+            _ => segment.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // Empty segments and those of dots alone would change the path.
+    if segment.bytes().all(|byte| byte == b'.') { "-".to_owned() } else { segment }
 }
 
 /// The maximum size of a response. Those of the service are much smaller.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use service_api::{
     JsonObject,
     cli_tokens::{CreateCliToken, RotateCliToken, StatusFilter},
+    connections::{ClaimDomain, DomainStatus, UpdateConnection},
     contents::Kind,
     endpoints::{Endpoint, OPERATIONS},
     ids::WorkspaceId,
@@ -21,7 +22,8 @@ use service_api::{
 use service_client::{Client, ContentAddress, EnteredCode, Exchange};
 use service_server::flows::clients::{self, ClientToRegister};
 use service_testkit::{
-    server::{TestServer, with_server},
+    dns_server::DnsServer,
+    server::{Setup, TestServer},
     tab::Tab,
 };
 
@@ -59,7 +61,8 @@ fn reaches(method: &str, path: &str, endpoint: &Endpoint) -> bool {
 
 #[test]
 fn every_operation_has_a_call_that_succeeds() -> Result<()> {
-    with_server(async |server| {
+    let dns = DnsServer::start()?;
+    Setup::default().set("dns.servers", &dns.address.to_string()).run(async |server| {
         let (client, succeeded) = observed(server)?;
         documents(&client).await?;
         let ann = sign_in(server, &client, ANN).await?;
@@ -71,6 +74,7 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         }
         search(&client, &ann.access_token).await?;
         workspaces(server, &client, &ann, &bob).await?;
+        connections(&client, &ann.access_token).await?;
         tokens(&client, &ann.access_token).await?;
         sessions(server, &client, &ann).await?;
         let succeeded = succeeded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,6 +211,28 @@ async fn workspaces(server: &TestServer, client: &Client, ann: &TokenResponse, b
     assert_eq!(client.list_blocked_workspaces(bob, None).await?.data[0].workspace_id, pier);
     client.unblock_workspace(bob, pier).await?;
     client.delete_workspace(ann, harbour).await?;
+    Ok(())
+}
+
+async fn connections(client: &Client, token: &AccessToken) -> Result<()> {
+    let dock = client.create_workspace(token, "Dock").await?.id;
+    let new = serde_json::from_value(json!({ "name": "Acme", "issuer": "https://idp.acme.test" }))?;
+    let id = client.create_connection(token, dock, &new).await?.id;
+    assert_eq!(client.list_connections(token, dock).await?.data[0].id, id);
+    assert!(!client.read_connection(token, dock, id).await?.enabled);
+    let update = UpdateConnection { session_hours: Some(8), ..UpdateConnection::default() };
+    assert_eq!(client.update_connection(token, dock, id, &update).await?.session_hours, 8);
+    assert_eq!(client.connection_impact(token, dock, id).await?.users, 0);
+
+    let claim = ClaimDomain { domain: "Bücher.test".into(), connection_id: None };
+    let domain = client.claim_domain(token, dock, &claim).await?.domain;
+    assert_eq!(domain, "xn--bcher-kva.test");
+    assert_eq!(client.list_domains(token, dock).await?.data[0].status, DomainStatus::Pending);
+    assert_eq!(client.update_domain(token, dock, "bücher.test", Some(id)).await?.connection_id, Some(id));
+    assert_eq!(client.update_domain(token, dock, &domain, None).await?.connection_id, None);
+    assert_eq!(client.verify_domain(token, dock, &domain).await?.status, DomainStatus::Pending);
+    client.remove_domain(token, dock, &domain).await?;
+    client.delete_connection(token, dock, id).await?;
     Ok(())
 }
 

@@ -15,23 +15,31 @@ use crate::{
     table::{Cell, Table, format_date, strip_control},
 };
 
-/// The current workspace. Fails in the personal space.
-async fn current_workspace(context: &Context, connection: &Connection) -> Result<(WorkspaceId, NamedSpace), Failure> {
+/// The current workspace. Fails in the personal space, which lacks what the command is about.
+pub(super) async fn current_workspace(
+    context: &Context,
+    connection: &Connection,
+    about: &str,
+) -> Result<(WorkspaceId, NamedSpace), Failure> {
     let whoami = connection.call(context, async |client, token| client.whoami(token, connection.workspace_id()).await);
     let Some(id) = whoami.await?.space.workspace_id else {
-        let text = "Your personal space has no members.";
+        let text = format!("Your personal space has no {about}.");
         return Err(Failure::new(FailureCode::Usage, text).hint("Choose a workspace with --workspace-id <id>"));
     };
     Ok((id, read_named(context, connection, &id.to_string()).await?))
 }
 
-async fn list_members(context: &Context, connection: &Connection, id: WorkspaceId) -> Result<Vec<Member>, Failure> {
+pub(super) async fn list_members(
+    context: &Context,
+    connection: &Connection,
+    id: WorkspaceId,
+) -> Result<Vec<Member>, Failure> {
     connection.list_all(context, async |client, token, cursor| client.list_members(token, id, cursor).await).await
 }
 
 pub(super) async fn list(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let (id, space) = current_workspace(context, &connection).await?;
+    let (id, space) = current_workspace(context, &connection, "members").await?;
     let members = list_members(context, &connection, id).await?;
     let mut table = Table::new(&["USER", "EMAIL", "ROLE", "JOINED"]);
     for member in &members {
@@ -48,7 +56,7 @@ pub(super) async fn list(context: &Context) -> Result<(), Failure> {
 
 pub(super) async fn invite(context: &Context, email: &str, role: Role) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let (id, space) = current_workspace(context, &connection).await?;
+    let (id, space) = current_workspace(context, &connection, "members").await?;
     let body = Invite { email: email.to_owned(), role: Some(role) };
     let invited = connection.call(context, async |client, token| client.invite(token, id, &body).await).await?;
     let expiry = format_date(invited.expires_at);
@@ -59,7 +67,7 @@ pub(super) async fn invite(context: &Context, email: &str, role: Role) -> Result
 
 pub(super) async fn remove(context: &Context, member: &str) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let (id, space) = current_workspace(context, &connection).await?;
+    let (id, space) = current_workspace(context, &connection, "members").await?;
     let not_a_member = || {
         let text = format!("{} isn't a member of {}.", strip_control(member), space.in_sentence());
         Failure::new(FailureCode::NotFound, text).hint("service workspace members")
@@ -86,7 +94,7 @@ pub(super) async fn remove(context: &Context, member: &str) -> Result<(), Failur
 
 pub(super) async fn leave(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let (id, space) = current_workspace(context, &connection).await?;
+    let (id, space) = current_workspace(context, &connection, "members").await?;
     let question =
         format!("Leave {}? Your tokens for it are revoked. To come back you need an invitation.", space.in_sentence());
     if !prompt::confirm_action(context.terminal(), context.global.yes, "leave a workspace", &question).await? {

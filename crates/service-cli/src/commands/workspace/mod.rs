@@ -1,8 +1,11 @@
-//! `service workspace`: lists and selects workspaces, and manages their members.
+//! `service workspace`: lists and selects workspaces, and manages their members, connections and domains.
 
 pub(super) mod choose;
+mod connection;
+mod domain;
 mod list;
 mod members;
+mod place;
 mod select;
 mod show;
 
@@ -26,6 +29,8 @@ pub(super) async fn run(context: &Context, command: WorkspaceCommand) -> Result<
         WorkspaceCommand::Invite { email, role } => members::invite(context, &email, role.into()).await,
         WorkspaceCommand::Remove { member } => members::remove(context, &member).await,
         WorkspaceCommand::Leave => members::leave(context).await,
+        WorkspaceCommand::Connection(command) => connection::run(context, command).await,
+        WorkspaceCommand::Domain(command) => domain::run(context, command).await,
     }
 }
 
