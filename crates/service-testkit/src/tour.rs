@@ -196,7 +196,36 @@ async fn workspace_tour(
     browser.type_into("#email", "guest@harbour.example").await?;
     browser.click("form.panel button.main").await?;
     browser.wait_for("form[action$='/revoke']").await?;
-    look("workspace", browser).await
+    look("workspace", browser).await?;
+    let workspace = browser.address().await?;
+    owner_tour(server, browser, &workspace, look).await
+}
+
+/// Visits the pages for owners of a workspace: credentials without any and with one, and activity.
+async fn owner_tour(
+    server: &TestServer,
+    browser: &Browser,
+    workspace: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    browser.go(&format!("{workspace}/credentials")).await?;
+    browser.wait_for(".none").await?;
+    look("workspace-credentials-empty", browser).await?;
+    browser.go(&format!("{}/account/tokens", server.http.url)).await?;
+    browser.type_into("input[name=name]", "Tide table").await?;
+    browser.type_into("select[name=space]", "Breakwater").await?;
+    browser.click("form[action='/account/tokens'] button.main").await?;
+    browser.wait_for("input.secret").await?;
+    server.leaks.register("access_token", &browser.attribute("input.secret", "value").await?);
+    browser.go(&format!("{workspace}/credentials")).await?;
+    browser.wait_for("form[action$='/revoke']").await?;
+    look("workspace-credentials", browser).await?;
+    browser.go(&format!("{workspace}/activity?event=cli_token.created")).await?;
+    browser.wait_for(".event").await?;
+    look("workspace-activity", browser).await?;
+    browser.go(&format!("{workspace}/activity?member=x")).await?;
+    browser.wait_for("[role=alert]").await?;
+    look("workspace-activity-wrong", browser).await
 }
 
 /// Invites the user of the tour to another user's workspace. The other user is also a member of one of the user's own.

@@ -46,18 +46,17 @@ pub const ACCOUNT_REVOKE_TOKEN: Endpoint = page(Method::Post, "/account/tokens/{
 pub const ACCOUNT_REVOKE_SUSPECTED_TOKENS: Endpoint = page(Method::Post, "/account/suspected-tokens/revoke");
 pub const WORKSPACES_PAGE: Endpoint = page(Method::Get, "/workspaces");
 pub const WORKSPACES_CREATE: Endpoint = page(Method::Post, "/workspaces");
-pub const WORKSPACE_PAGE: Endpoint = Endpoint {
-    method: Method::Get,
-    path: "/workspaces/{workspaceId}",
-    access: Access::Browser,
-    body: Body::None,
-    query: &["cursor"],
-};
+pub const WORKSPACE_PAGE: Endpoint = list("/workspaces/{workspaceId}", &["cursor"]);
 pub const WORKSPACE_CHANGE_ROLE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/role");
 pub const WORKSPACE_REMOVE_MEMBER: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/remove");
 pub const WORKSPACE_INVITE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/invitations");
 pub const WORKSPACE_REVOKE_INVITATION: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/invitations/{invitationId}/revoke");
+pub const WORKSPACE_CREDENTIALS: Endpoint = list("/workspaces/{workspaceId}/credentials", &["member", "cursor"]);
+pub const WORKSPACE_REVOKE_CREDENTIAL: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/credentials/{credentialId}/revoke");
+pub const WORKSPACE_ACTIVITY: Endpoint =
+    list("/workspaces/{workspaceId}/activity", &["member", "event", "since", "until", "cursor"]);
 pub const WORKSPACE_LEAVE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/unblock");
 pub const INVITATION_ACCEPT: Endpoint = page(Method::Post, "/invitations/{invitationId}/accept");
@@ -110,6 +109,9 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &WORKSPACE_REMOVE_MEMBER,
     &WORKSPACE_INVITE,
     &WORKSPACE_REVOKE_INVITATION,
+    &WORKSPACE_CREDENTIALS,
+    &WORKSPACE_REVOKE_CREDENTIAL,
+    &WORKSPACE_ACTIVITY,
     &WORKSPACE_LEAVE,
     &WORKSPACE_UNBLOCK,
     &INVITATION_ACCEPT,

@@ -183,16 +183,24 @@ fn account() -> Router<App> {
 }
 
 fn workspace_pages() -> Router<App> {
-    use pages::{account::workspaces, invitations, sso, workspace};
+    use pages::{
+        account::workspaces,
+        invitations,
+        sso,
+        workspace::{activity, credentials, members},
+    };
     Router::new()
         .merge(page(&endpoints::WORKSPACES_PAGE, workspaces::show))
         .merge(page(&endpoints::WORKSPACES_CREATE, workspaces::create))
-        .merge(page(&endpoints::WORKSPACE_PAGE, workspace::show))
-        .merge(page(&endpoints::WORKSPACE_CHANGE_ROLE, workspace::change_role))
-        .merge(page(&endpoints::WORKSPACE_REMOVE_MEMBER, workspace::remove_member))
-        .merge(page(&endpoints::WORKSPACE_INVITE, workspace::invite))
-        .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, workspace::revoke_invitation))
-        .merge(page(&endpoints::WORKSPACE_LEAVE, workspace::leave))
+        .merge(page(&endpoints::WORKSPACE_PAGE, members::show))
+        .merge(page(&endpoints::WORKSPACE_CHANGE_ROLE, members::change_role))
+        .merge(page(&endpoints::WORKSPACE_REMOVE_MEMBER, members::remove_member))
+        .merge(page(&endpoints::WORKSPACE_INVITE, members::invite))
+        .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, members::revoke_invitation))
+        .merge(page(&endpoints::WORKSPACE_CREDENTIALS, credentials::show))
+        .merge(page(&endpoints::WORKSPACE_REVOKE_CREDENTIAL, credentials::revoke))
+        .merge(page(&endpoints::WORKSPACE_ACTIVITY, activity::show))
+        .merge(page(&endpoints::WORKSPACE_LEAVE, members::leave))
         .merge(page(&endpoints::WORKSPACE_TRY_CONNECTION, sso::try_connection))
         .merge(page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock))
         .merge(page(&endpoints::INVITATION_ACCEPT, invitations::accept))

@@ -75,6 +75,7 @@ fn every_event_has_its_text() {
         let told: BTreeSet<_> = texts.events.keys().map(String::as_str).collect();
         assert_eq!(told, known);
         assert!(texts.named_events.keys().all(|name| known.contains(name.as_str())));
+        assert!(texts.workspace_events.keys().all(|name| known.contains(name.as_str())));
     }
 }
 

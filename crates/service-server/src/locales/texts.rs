@@ -21,7 +21,8 @@ texts! {
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
         workspace: Workspace, confirmation: Confirmation, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
-        named_events: BTreeMap<String, Sentence>, revoked_with_session: RevokedWithSession, mail: Mail,
+        named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
+        revoked_with_session: RevokedWithSession, mail: Mail,
     }
     Confirmation {
         title: Text, heading: Sentence, asked_by: Sentence, kind_project: Text, kind_pack: Text, kind_playbook: Text,
@@ -30,6 +31,7 @@ texts! {
         denied_next: Sentence,
     }
     Mail {
+        credential_revoked: MailCredentialRevoked,
         review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,
         created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
         sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked,
@@ -53,6 +55,9 @@ texts! {
     }
     MailTokenLeaked {
         subject: Text, happened: Sentence, revoked: Sentence, next: Text,
+    }
+    MailCredentialRevoked {
+        subject: Text, cli_token: Sentence, app: Sentence, next: Text,
     }
     MailInvitation {
         subject: Text, happened: Sentence, view: Text, expires: Sentence, ignore: Sentence,
@@ -108,12 +113,24 @@ texts! {
         unknown_outcome: Text, unknown_outcome_next: Text, failed: Text, failed_text: Text, failed_next: Text,
     }
     Workspace {
+        nav: WorkspaceNav, credentials: WorkspaceCredentials, activity: WorkspaceActivity,
         title: Text, owned_by: Sentence, all: Text, members: Text, role: Text, since: Text, you: Text,
         role_of: Sentence, change_role: Text, change_role_of: Sentence, remove: Text, remove_of: Sentence,
         more: Text, invitations: Text, invitations_hint: Text, no_invitations: Text, expires: Text, revoke: Text,
         revoke_of: Sentence, invite_heading: Text, email: Text, roles_hint: Text, invite: Text,
         leave_heading: Text, leave_hint: Text, leave_sure: Sentence, leave: Text, forbidden: Text, gone: Text,
         last_owner: Text, last_break_glass: Text, limited: Sentence, invalid_email: Text,
+    }
+    WorkspaceNav {
+        members: Text, credentials: Text, activity: Text,
+    }
+    WorkspaceCredentials {
+        lead: Text, none: Text, none_here: Text, all: Text, all_of: Sentence, kind: Text, cli_token: Text, app: Text,
+        revoke_of: Sentence, gone: Text,
+    }
+    WorkspaceActivity {
+        lead: Text, filter: Text, member: Text, kind: Text, any: Text, since: Text, until: Text, show: Text, all: Text,
+        none_here: Text, by: Sentence, invalid_date: Text, invalid_kind: Text,
     }
     Workspaces {
         title: Text, personal_hint: Text, heading: Text, hint: Text, none: Text, owner: Text, role: Text,

@@ -88,6 +88,13 @@ impl Texts {
         named.unwrap_or_else(plain)
     }
 
+    /// What happened in a workspace, for its owners: the event may concern another user.
+    pub(crate) fn workspace_event<'a>(&'a self, event: &'a str) -> &'a str {
+        let text = self.workspace_events.get(event).or_else(|| self.events.get(event));
+        // A newer node may have recorded an event that this one does not know.
+        text.map_or(event, |text| text)
+    }
+
     /// What was revoked with the session that created it is named by its id.
     fn revoked_with_session(&self, event: &AuditEvent) -> Option<String> {
         let texts = &self.revoked_with_session;

@@ -101,6 +101,14 @@ pub enum Email {
         hint: String,
         expires_at: Timestamp,
     },
+    /// An owner of a workspace revoked a member's credential for it.
+    CredentialRevoked {
+        to: String,
+        credential: RevokedCredential,
+        workspace: String,
+        owner: String,
+        revoked_at: Timestamp,
+    },
     Invitation {
         to: String,
         workspace: String,
@@ -139,6 +147,15 @@ pub enum Email {
         /// Whether another workspace has proved the domain.
         taken_over: bool,
     },
+}
+
+/// A credential that an owner of a workspace revoked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum RevokedCredential {
+    /// A CLI token with the name that its user gave it.
+    CliToken(String),
+    /// A session of an app. Its name is not mailed, because others chose it.
+    App,
 }
 
 /// What a session had made that was revoked with it, and what stays, as a mail lists it.
@@ -197,6 +214,7 @@ impl Email {
             Self::SessionReplayed { .. }
             | Self::BreakGlassUsed { .. }
             | Self::CliTokenEnds { .. }
+            | Self::CredentialRevoked { .. }
             | Self::TokenLeaked { .. }
             | Self::TokenExposed { .. }
             | Self::DomainFailing { .. }
@@ -214,6 +232,7 @@ impl Email {
             | Self::McpTokensCreated { to, .. }
             | Self::CliTokenCreated { to, .. }
             | Self::CliTokenEnds { to, .. }
+            | Self::CredentialRevoked { to, .. }
             | Self::Invitation { to, .. }
             | Self::TokenLeaked { to, .. }
             | Self::TokenExposed { to, .. }

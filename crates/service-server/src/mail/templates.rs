@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::{
     locales::{Sentence, Text, Texts},
     mail::{
-        Email, MadeThings,
+        Email, MadeThings, RevokedCredential,
         blocks::{Block, HtmlMail, TextMail},
     },
 };
@@ -84,6 +84,17 @@ impl Email {
                 let happened = filled(&happened.with("date", t.moment(*expires_at)));
                 let renew = writer.link(&texts.renew, "/account/tokens");
                 (&texts.subject, vec![happened, renew, plain(&texts.ignore)])
+            }
+            Self::CredentialRevoked { credential, workspace, owner, revoked_at, .. } => {
+                let texts = &mail.credential_revoked;
+                let happened = match credential {
+                    RevokedCredential::CliToken(name) => texts.cli_token.with("name", name),
+                    RevokedCredential::App => texts.app.clone(),
+                };
+                let happened = happened.with("owner", owner).with("workspace", workspace);
+                let happened = filled(&happened.with("date", t.moment(*revoked_at)));
+                let review = writer.link(&mail.activity, "/account/activity");
+                (&texts.subject, vec![happened, plain(&texts.next), review])
             }
             Self::Invitation { workspace, invited_by, expires_at, .. } => {
                 (&mail.invitation.subject, writer.invitation(workspace, invited_by, *expires_at))

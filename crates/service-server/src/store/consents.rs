@@ -250,6 +250,17 @@ pub async fn delete_by_client(db: &Connection, user_id: UserId, client_id: &str)
     db.execute(sql, &[&user_id.uuid(), &client_id, &user_id.shard().number()]).await
 }
 
+/// Withdraws the consents of a user that let a client into one workspace.
+pub async fn delete_in_workspace(
+    db: &Connection,
+    user_id: UserId,
+    client_id: &str,
+    workspace_id: WorkspaceId,
+) -> Result<u64, Error> {
+    let sql = r"delete from consents where user_id = $1 and client_id = $2 and workspace_id = $3 and shard = $4";
+    db.execute(sql, &[&user_id.uuid(), &client_id, &workspace_id.uuid(), &user_id.shard().number()]).await
+}
+
 /// A consent that was deleted because the client did not use it, or because its end date passed.
 pub struct EndedConsent {
     pub id: ConsentId,

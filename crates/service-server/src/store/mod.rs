@@ -58,6 +58,7 @@ pub mod trusted_issuers;
 pub mod user_connections;
 pub mod user_devices;
 pub mod users;
+pub mod workspace_credentials;
 pub mod workspace_domains;
 pub mod workspaces;
 

@@ -9,13 +9,12 @@ use serde_json::json;
 use service_api::{audit_events::EventName, workspaces::ReceivedInvitation};
 use service_rules::rotation;
 
-use self::activity::NamedEvent;
 use crate::{
     app::App,
     database,
     flows::{
         Actor, RequestMeta,
-        audit::events::AuditQueryError,
+        audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
         oauth::consents::{self, ConsentsError},
         sign_in::browser_session::{self, Browser},

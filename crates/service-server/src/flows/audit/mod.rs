@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod keys;
+pub mod named_events;
 pub mod partitions;
 pub mod sealing;
 pub mod verification;

@@ -4,6 +4,8 @@
 //! last owner.
 
 pub(super) mod access;
+pub mod activity;
+pub mod credentials;
 pub mod enter_space;
 pub mod invitations;
 pub mod pages;
@@ -52,6 +54,8 @@ pub enum WorkspaceError {
     MemberNotFound,
     #[error("the workspace has no such invitation")]
     InvitationNotFound,
+    #[error("the workspace has no such CLI token or session")]
+    CredentialNotFound,
     #[error("the user has no such invitation that can be answered")]
     NotInvited,
     #[error("the user has not blocked the workspace")]

@@ -22,11 +22,16 @@ pub struct WorkspaceOverview {
     pub blocked: Vec<BlockedWorkspace>,
 }
 
-/// One workspace, as a member sees it.
-pub struct WorkspaceDetail {
+/// What every page of a workspace says about it.
+pub struct WorkspaceHeader {
     pub workspace: Workspace,
     /// The email address of the owner who joined first.
     pub owner: String,
+}
+
+/// One workspace, as a member sees it.
+pub struct WorkspaceDetail {
+    pub header: WorkspaceHeader,
     pub members: Page<Member>,
     /// Only owners see them; empty for other members.
     pub invitations: Vec<Invitation>,
@@ -47,13 +52,19 @@ pub async fn detail(
     id: &str,
     cursor: Option<&str>,
 ) -> Result<WorkspaceDetail, WorkspaceError> {
-    let workspace = workspaces::find(app, actor, id).await?;
+    let header = header(app, actor, id).await?;
     let members = workspaces::list_members(app, actor, id, PageRequest { limit: MAX_LIMIT, cursor }).await?;
-    let invitations = match workspace.role {
+    let invitations = match header.workspace.role {
         Role::Owner => invitations::list(app, actor, id, PageRequest::first(MAX_LIMIT)).await?.data,
         Role::Member | Role::Viewer => Vec::new(),
     };
+    Ok(WorkspaceDetail { header, members, invitations })
+}
+
+/// A workspace that the actor is in, and its owner.
+pub async fn header(app: &App, actor: &Actor<'_>, id: &str) -> Result<WorkspaceHeader, WorkspaceError> {
+    let workspace = workspaces::find(app, actor, id).await?;
     let db = app.database.connect().await?;
     let owner = store::members::find_owner(&db, workspace.id).await?.unwrap_or_default();
-    Ok(WorkspaceDetail { workspace, owner, members, invitations })
+    Ok(WorkspaceHeader { workspace, owner })
 }

@@ -63,6 +63,9 @@ impl From<WorkspaceError> for ApiError {
                 .with(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\""),
             WorkspaceError::MemberNotFound => error(NotFound, "Member not found in this workspace."),
             WorkspaceError::InvitationNotFound => error(NotFound, "Invitation not found in this workspace."),
+            WorkspaceError::CredentialNotFound => {
+                error(NotFound, "Credential not found in this workspace. It may have expired or been revoked.")
+            }
             WorkspaceError::NotInvited => {
                 error(NotFound, "Invitation not found. It may have expired or been revoked. Ask for a new one.")
             }

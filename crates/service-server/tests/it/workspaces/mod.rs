@@ -3,4 +3,5 @@
 pub(crate) mod cached_roles;
 pub(crate) mod invitations;
 pub(crate) mod members;
+pub(crate) mod owner_pages;
 pub(crate) mod pages;

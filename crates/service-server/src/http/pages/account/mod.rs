@@ -21,7 +21,8 @@ use crate::{
     app::App,
     flows::{
         RequestMeta,
-        account::{self, AccountError, activity::NamedEvent},
+        account::{self, AccountError},
+        audit::named_events::NamedEvent,
         oauth::authorize,
         sign_in::browser_session::Browser,
     },

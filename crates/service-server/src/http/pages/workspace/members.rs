@@ -1,0 +1,208 @@
+//! `/workspaces/{workspaceId}`: who is in a workspace, its invitations for owners, and leaving.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use service_api::workspaces::{ChangeRole, Invite, Role};
+
+use crate::{
+    app::App,
+    flows::{
+        RequestMeta,
+        workspaces::{
+            self, MemberPath, WorkspaceError,
+            invitations::{self, InvitationPath},
+            pages,
+        },
+    },
+    http::{
+        errors::ApiError,
+        pages::{
+            STYLESHEET, When, page,
+            request_browser::{Form, RequestBrowser},
+            see_other,
+            workspace::{FormOutcome, FormProblem, Frame, Visit, WorkspacePage, with_problem},
+        },
+        path::{PathId, PathIds},
+        query::Query,
+    },
+    locales::{Text, Texts},
+};
+
+#[derive(Template)]
+#[template(path = "pages/workspace/members.html")]
+struct MembersPage<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    owns: bool,
+    members: Vec<MemberShown<'a>>,
+    next: Option<String>,
+    invitations: Vec<InvitedShown<'a>>,
+    roles: [RoleShown<'a>; 3],
+}
+
+struct MemberShown<'a> {
+    id: String,
+    email: String,
+    role: RoleShown<'a>,
+    since: When,
+    you: bool,
+}
+
+struct InvitedShown<'a> {
+    id: String,
+    to: String,
+    role: &'a Text,
+    until: When,
+}
+
+/// A role, as a form names it and as people read it.
+struct RoleShown<'a> {
+    value: &'static str,
+    name: &'a Text,
+}
+
+impl<'a> RoleShown<'a> {
+    const fn of(texts: &'a Texts, role: Role) -> Self {
+        Self { value: role_value(role), name: texts.role(role) }
+    }
+}
+
+/// A role, as a form names it.
+const fn role_value(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "owner",
+        Role::Member => "member",
+        Role::Viewer => "viewer",
+    }
+}
+
+/// The role that a form names.
+fn role_in(form: &Form) -> Option<Role> {
+    [Role::Owner, Role::Member, Role::Viewer].into_iter().find(|role| role_value(*role) == form.get("role"))
+}
+
+pub async fn show(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathId(id): PathId,
+    query: Query,
+) -> Result<Response, ApiError> {
+    match browser {
+        Some(browser) => members_page(Visit::of(&app, &meta, &browser, &id), query.get("cursor"), None).await,
+        None => see_other("/sign-in"),
+    }
+}
+
+pub async fn change_role(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathIds(id, member): PathIds,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let (Some(actor), Some(role)) = (visit.actor(), role_in(&form)) else { return see_other("/sign-in") };
+    let change = ChangeRole { role: Some(role) };
+    let path = MemberPath { workspace_id: &id, user_id: &member };
+    answer(visit, workspaces::change_role(&app, &actor, path, &change).await.map(drop)).await
+}
+
+pub async fn remove_member(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathIds(id, member): PathIds,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = MemberPath { workspace_id: &id, user_id: &member };
+    answer(visit, workspaces::remove_member(&app, &actor, path).await).await
+}
+
+pub async fn invite(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let (Some(actor), Some(role)) = (visit.actor(), role_in(&form)) else { return see_other("/sign-in") };
+    let invite = Invite { email: form.get("email").to_owned(), role: Some(role) };
+    answer(visit, invitations::invite(&app, &actor, &id, &invite).await.map(drop)).await
+}
+
+pub async fn revoke_invitation(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathIds(id, invitation): PathIds,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = InvitationPath { workspace_id: &id, invitation_id: &invitation };
+    answer(visit, invitations::revoke(&app, &actor, path).await).await
+}
+
+pub async fn leave(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    if form.get("sure").is_empty() {
+        return see_other(&format!("/workspaces/{id}"));
+    }
+    let own = actor.user_id.to_string();
+    match workspaces::remove_member(&app, &actor, MemberPath { workspace_id: &id, user_id: &own }).await {
+        Ok(()) => see_other("/workspaces"),
+        Err(failure) => answer(visit, Err(failure)).await,
+    }
+}
+
+/// Back to the page; or the page with what went wrong, or what has to be done first.
+async fn answer(visit: Visit<'_>, done: Result<(), WorkspaceError>) -> Result<Response, ApiError> {
+    match visit.after_form(done, WorkspacePage::Members).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => members_page(visit, None, Some(problem)).await,
+    }
+}
+
+async fn members_page(
+    visit: Visit<'_>,
+    cursor: Option<&str>,
+    problem: Option<FormProblem>,
+) -> Result<Response, ApiError> {
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let t = visit.t;
+    let detail = pages::detail(visit.app, &actor, visit.id, cursor).await?;
+    let members = detail.members.data.into_iter().map(|member| MemberShown {
+        you: member.user_id == actor.user_id,
+        id: member.user_id.to_string(),
+        email: member.email,
+        role: RoleShown::of(t, member.role),
+        since: When::of(t, member.joined_at),
+    });
+    let invitations = detail.invitations.into_iter().map(|invitation| InvitedShown {
+        id: invitation.id.to_string(),
+        to: invitation.email,
+        role: t.role(invitation.role),
+        until: When::of(t, invitation.expires_at),
+    });
+    let (status, problem) = with_problem(problem);
+    let template = MembersPage {
+        t,
+        title: &t.workspace.title,
+        stylesheet: STYLESHEET,
+        owns: detail.header.workspace.role == Role::Owner,
+        frame: visit.frame(WorkspacePage::Members, detail.header, problem),
+        members: members.collect(),
+        next: detail.members.next_cursor,
+        invitations: invitations.collect(),
+        roles: [Role::Owner, Role::Member, Role::Viewer].map(|role| RoleShown::of(t, role)),
+    };
+    page(t, status, &template, None)
+}

@@ -1,0 +1,185 @@
+//! `/workspaces/{workspaceId}`: the pages of one workspace. One file a page; what they share is here.
+//!
+//! Every member sees the members. The other pages are for owners, and only owners see the navigation.
+
+pub mod activity;
+pub mod credentials;
+pub mod members;
+
+use axum::{http::StatusCode, response::Response};
+use service_api::workspaces::Role;
+use service_rules::{display_name::DisplayNameError, space::SpaceError};
+
+use crate::{
+    app::App,
+    flows::{
+        Actor, RequestMeta,
+        oauth::authorize,
+        sign_in::browser_session::Browser,
+        workspaces::{WorkspaceError, pages::WorkspaceHeader},
+    },
+    http::{errors::ApiError, pages::see_other},
+    locales::{Sentence, Text, Texts},
+};
+
+/// The pages, in the order in which the navigation lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkspacePage {
+    Members,
+    Credentials,
+    Activity,
+}
+
+impl WorkspacePage {
+    const ALL: [Self; 3] = [Self::Members, Self::Credentials, Self::Activity];
+
+    fn path(self, id: &str) -> String {
+        let page = match self {
+            Self::Members => "",
+            Self::Credentials => "/credentials",
+            Self::Activity => "/activity",
+        };
+        format!("/workspaces/{id}{page}")
+    }
+
+    const fn name(self, texts: &Texts) -> &Text {
+        let nav = &texts.workspace.nav;
+        match self {
+            Self::Members => &nav.members,
+            Self::Credentials => &nav.credentials,
+            Self::Activity => &nav.activity,
+        }
+    }
+}
+
+/// A link of the navigation.
+struct NavigationLink<'a> {
+    href: String,
+    name: &'a Text,
+    current: bool,
+}
+
+/// What every page of a workspace shows around its own content.
+struct Frame<'a> {
+    csrf: String,
+    id: String,
+    name: String,
+    /// The email address of an owner, which tells workspaces of the same name apart.
+    owner: String,
+    lead: Sentence,
+    /// The address of the page.
+    path: String,
+    /// The pages for owners; empty for other members.
+    links: Vec<NavigationLink<'a>>,
+    /// What went wrong with the form that was sent.
+    problem: Option<String>,
+}
+
+/// The user of a browser at the pages of one workspace.
+#[derive(Clone, Copy)]
+struct Visit<'a> {
+    app: &'a App,
+    meta: &'a RequestMeta,
+    browser: &'a Browser,
+    id: &'a str,
+    t: &'a Texts,
+}
+
+impl<'a> Visit<'a> {
+    fn of(app: &'a App, meta: &'a RequestMeta, browser: &'a Browser, id: &'a str) -> Self {
+        Self { app, meta, browser, id, t: app.locales.of(meta.language) }
+    }
+
+    fn actor(&self) -> Option<Actor<'a>> {
+        Actor::in_browser(self.browser, self.meta)
+    }
+
+    fn frame(&self, here: WorkspacePage, header: WorkspaceHeader, problem: Option<String>) -> Frame<'a> {
+        let t = self.t;
+        let link = |page: WorkspacePage| NavigationLink {
+            href: page.path(self.id),
+            name: page.name(t),
+            current: page == here,
+        };
+        let WorkspaceHeader { workspace, owner } = header;
+        Frame {
+            csrf: self.browser.form_token(self.app),
+            id: workspace.id.to_string(),
+            lead: t.workspace.owned_by.with("role", t.role(workspace.role)),
+            links: WorkspacePage::ALL.map(link).into_iter().filter(|_| workspace.role == Role::Owner).collect(),
+            name: workspace.name,
+            owner,
+            path: here.path(self.id),
+            problem,
+        }
+    }
+
+    /// Decides what a browser gets after a form: a redirect, or the page at `here` with a problem.
+    async fn after_form(&self, done: Result<(), WorkspaceError>, here: WorkspacePage) -> Result<FormOutcome, ApiError> {
+        match done {
+            Ok(()) => see_other(&here.path(self.id)).map(FormOutcome::Redirect),
+            Err(WorkspaceError::SignInTooOld) => {
+                let purpose = authorize::SignInPurpose::Account;
+                let flow = authorize::open_flow(self.app, self.meta, self.browser, purpose).await?;
+                see_other(&format!("/sign-in/{}", flow.id)).map(FormOutcome::Redirect)
+            }
+            Err(WorkspaceError::SessionRevoked) => see_other("/sign-in").map(FormOutcome::Redirect),
+            Err(broken @ (WorkspaceError::Database(_) | WorkspaceError::Defect(_))) => Err(broken.into()),
+            Err(refusal) => {
+                let text = refused(self.t, &refusal);
+                Ok(FormOutcome::Problem(FormProblem { status: ApiError::from(refusal).status(), text }))
+            }
+        }
+    }
+}
+
+/// What a browser gets after a form.
+enum FormOutcome {
+    /// Another page: the form's own when it was carried out, or the one where the user has to sign in first.
+    Redirect(Response),
+    /// The form's page again, with a problem.
+    Problem(FormProblem),
+}
+
+/// What a page says about a form that was not carried out.
+struct FormProblem {
+    status: StatusCode,
+    text: String,
+}
+
+/// The status and the sentence that a page is shown with.
+fn with_problem(problem: Option<FormProblem>) -> (StatusCode, Option<String>) {
+    problem.map_or((StatusCode::OK, None), |problem| (problem.status, Some(problem.text)))
+}
+
+/// What a page says about a change to a workspace that was refused.
+pub(in crate::http::pages) fn refused(t: &Texts, refusal: &WorkspaceError) -> String {
+    match refusal {
+        WorkspaceError::Space(SpaceError::Forbidden) => t.workspace.forbidden.to_string(),
+        WorkspaceError::Space(_) => t.spaces.no_access.to_string(),
+        WorkspaceError::SignInTooOld | WorkspaceError::SessionRevoked => t.problem.sign_in_again.to_string(),
+        WorkspaceError::MemberNotFound | WorkspaceError::InvitationNotFound | WorkspaceError::InvalidCursor(_) => {
+            t.workspace.gone.to_string()
+        }
+        WorkspaceError::CredentialNotFound => t.workspace.credentials.gone.to_string(),
+        WorkspaceError::NotInvited => t.workspaces.expired.to_string(),
+        WorkspaceError::NotBlocked => t.workspaces.not_blocked.to_string(),
+        WorkspaceError::TooManyBlocked => t.workspaces.too_many_blocked.to_string(),
+        WorkspaceError::InvalidName(DisplayNameError::Length(max)) => {
+            t.workspaces.name_length.with("max", max).to_string()
+        }
+        WorkspaceError::InvalidName(DisplayNameError::Invisible) => t.workspaces.name_invisible.to_string(),
+        WorkspaceError::InvalidName(DisplayNameError::Link) => t.workspaces.name_link.to_string(),
+        WorkspaceError::InvalidName(DisplayNameError::MixedScripts) => t.workspaces.name_scripts.to_string(),
+        WorkspaceError::InvalidName(DisplayNameError::Reserved) => t.workspaces.name_reserved.to_string(),
+        WorkspaceError::InvalidAddress => t.workspace.invalid_email.to_string(),
+        WorkspaceError::LastOwner => t.workspace.last_owner.to_string(),
+        WorkspaceError::LastBreakGlass => t.workspace.last_break_glass.to_string(),
+        WorkspaceError::TooManyWorkspaces => t.workspaces.too_many.to_string(),
+        WorkspaceError::Limited(limited) => {
+            t.workspace.limited.with("wait", t.duration(limited.retry_after.into())).to_string()
+        }
+        // Callers answer these with the page for a failure of the service.
+        WorkspaceError::Database(_) | WorkspaceError::Defect(_) => t.problem.unavailable.to_string(),
+    }
+}
