@@ -10,7 +10,7 @@ use crate::{root, say_error, tools};
 pub(crate) fn run() -> Result<()> {
     let (sources, target) = (root().join("clients"), root().join("target/clients"));
     fs::create_dir_all(&target)?;
-    for file in ["package.json", "package-lock.json", "oauth4webapi.mjs"] {
+    for file in ["package.json", "package-lock.json", "oauth4webapi.mjs", "oidc-provider.mjs"] {
         fs::copy(sources.join(file), target.join(file)).with_context(|| format!("clients/{file} is missing"))?;
     }
     say_error("Installing clients from npm …");

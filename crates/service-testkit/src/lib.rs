@@ -11,6 +11,7 @@ pub mod leaks;
 pub mod load;
 pub mod log;
 pub mod mailbox;
+pub mod oidc_provider;
 pub mod partitions;
 pub mod pooler;
 pub mod ports;

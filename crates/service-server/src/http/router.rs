@@ -185,8 +185,7 @@ fn account() -> Router<App> {
 fn workspace_pages() -> Router<App> {
     use pages::{
         account::workspaces,
-        invitations,
-        sso,
+        invitations, sso,
         workspace::{activity, credentials, members},
     };
     Router::new()
