@@ -225,7 +225,44 @@ async fn owner_tour(
     look("workspace-activity", browser).await?;
     browser.go(&format!("{workspace}/activity?member=x")).await?;
     browser.wait_for("[role=alert]").await?;
-    look("workspace-activity-wrong", browser).await
+    look("workspace-activity-wrong", browser).await?;
+    connection_tour(browser, workspace, look).await
+}
+
+/// Visits the pages about single sign-on, with a connection that is not set up to its end.
+async fn connection_tour(
+    browser: &Browser,
+    workspace: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    browser.go(&format!("{workspace}/connections")).await?;
+    look("connections-empty", browser).await?;
+    browser.type_into("#name", "Harbour works").await?;
+    browser.type_into("#issuer", "https://login.harbour.example").await?;
+    browser.click("form.panel button.main").await?;
+    browser.wait_for("#provider[open]").await?;
+    look("connection-provider", browser).await?;
+    let connection = browser.address().await?;
+    browser.type_into("#client_id", "service").await?;
+    browser.click("#provider select").await?;
+    browser.type_into("#provider select", "Signed").await?;
+    browser.click("#provider button.main").await?;
+    browser.wait_for("#domain[open]").await?;
+    look("connection-domain", browser).await?;
+    browser.type_into("#new-domain", "harbour.example").await?;
+    browser.click("#domain button.main").await?;
+    browser.wait_for("#record-1").await?;
+    look("connection-record", browser).await?;
+    for step in ["try", "on", "settings", "delete"] {
+        browser.click(&format!("#{step} summary")).await?;
+    }
+    look("connection-open", browser).await?;
+    browser.go(&format!("{connection}/require")).await?;
+    browser.wait_for("#impact").await?;
+    look("connection-require", browser).await?;
+    browser.go(&format!("{workspace}/connections")).await?;
+    browser.wait_for(".entry").await?;
+    look("connections", browser).await
 }
 
 /// Invites the user of the tour to another user's workspace. The other user is also a member of one of the user's own.

@@ -57,6 +57,29 @@ pub const WORKSPACE_REVOKE_CREDENTIAL: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/credentials/{credentialId}/revoke");
 pub const WORKSPACE_ACTIVITY: Endpoint =
     list("/workspaces/{workspaceId}/activity", &["member", "event", "since", "until", "cursor"]);
+pub const WORKSPACE_CONNECTIONS: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/connections");
+pub const WORKSPACE_CREATE_CONNECTION: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/connections");
+pub const WORKSPACE_CONNECTION: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}");
+pub const WORKSPACE_CONNECTION_PROVIDER: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/provider");
+pub const WORKSPACE_CONNECTION_SETTINGS: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/settings");
+pub const WORKSPACE_CONNECTION_ENABLE: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/enable");
+pub const WORKSPACE_CLAIM_DOMAIN: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/domains");
+pub const WORKSPACE_USE_DOMAIN: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/use-domain");
+pub const WORKSPACE_VERIFY_DOMAIN: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/verify-domain");
+pub const WORKSPACE_REMOVE_DOMAIN: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/remove-domain");
+pub const WORKSPACE_REQUIREMENT: Endpoint =
+    page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}/require");
+pub const WORKSPACE_CHANGE_REQUIREMENT: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/require");
+pub const WORKSPACE_DELETE_CONNECTION: Endpoint =
+    page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/delete");
 pub const WORKSPACE_LEAVE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/unblock");
 pub const INVITATION_ACCEPT: Endpoint = page(Method::Post, "/invitations/{invitationId}/accept");
@@ -112,6 +135,19 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &WORKSPACE_CREDENTIALS,
     &WORKSPACE_REVOKE_CREDENTIAL,
     &WORKSPACE_ACTIVITY,
+    &WORKSPACE_CONNECTIONS,
+    &WORKSPACE_CREATE_CONNECTION,
+    &WORKSPACE_CONNECTION,
+    &WORKSPACE_CONNECTION_PROVIDER,
+    &WORKSPACE_CONNECTION_SETTINGS,
+    &WORKSPACE_CONNECTION_ENABLE,
+    &WORKSPACE_CLAIM_DOMAIN,
+    &WORKSPACE_USE_DOMAIN,
+    &WORKSPACE_VERIFY_DOMAIN,
+    &WORKSPACE_REMOVE_DOMAIN,
+    &WORKSPACE_REQUIREMENT,
+    &WORKSPACE_CHANGE_REQUIREMENT,
+    &WORKSPACE_DELETE_CONNECTION,
     &WORKSPACE_LEAVE,
     &WORKSPACE_UNBLOCK,
     &INVITATION_ACCEPT,

@@ -54,6 +54,7 @@ pub fn router(app: &App) -> Router {
         .merge(page(&endpoints::SSO_BACKCHANNEL_LOGOUT, oauth::backchannel_logout::receive))
         .merge(pages())
         .merge(workspace_pages())
+        .merge(connection_pages())
         .merge(page(&endpoints::MCP.row.endpoint, mcp::receive).layer(Extension(mcp::Protocol::new(app))))
         .merge(manual(&app.config.base_url))
         .fallback(errors::not_found)
@@ -205,6 +206,24 @@ fn workspace_pages() -> Router<App> {
         .merge(page(&endpoints::INVITATION_ACCEPT, invitations::accept))
         .merge(page(&endpoints::INVITATION_DECLINE, invitations::decline))
         .merge(page(&endpoints::INVITATION_BLOCK, invitations::block))
+}
+
+fn connection_pages() -> Router<App> {
+    use pages::workspace::connections::{self, connection, requirement};
+    Router::new()
+        .merge(page(&endpoints::WORKSPACE_CONNECTIONS, connections::show))
+        .merge(page(&endpoints::WORKSPACE_CREATE_CONNECTION, connections::create))
+        .merge(page(&endpoints::WORKSPACE_CONNECTION, connection::show))
+        .merge(page(&endpoints::WORKSPACE_CONNECTION_PROVIDER, connection::set_provider))
+        .merge(page(&endpoints::WORKSPACE_CONNECTION_SETTINGS, connection::set_policy))
+        .merge(page(&endpoints::WORKSPACE_CONNECTION_ENABLE, connection::enable))
+        .merge(page(&endpoints::WORKSPACE_CLAIM_DOMAIN, connection::claim_domain))
+        .merge(page(&endpoints::WORKSPACE_USE_DOMAIN, connection::use_domain))
+        .merge(page(&endpoints::WORKSPACE_VERIFY_DOMAIN, connection::verify_domain))
+        .merge(page(&endpoints::WORKSPACE_REMOVE_DOMAIN, connection::remove_domain))
+        .merge(page(&endpoints::WORKSPACE_REQUIREMENT, requirement::show))
+        .merge(page(&endpoints::WORKSPACE_CHANGE_REQUIREMENT, requirement::change))
+        .merge(page(&endpoints::WORKSPACE_DELETE_CONNECTION, connection::delete))
 }
 
 /// Routes an operation to a handler, which must have the operation's types.

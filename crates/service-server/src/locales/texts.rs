@@ -20,7 +20,8 @@ texts! {
         tag: Text, service: Text, date: Date, duration: Duration, spaces: Spaces, roles: Roles, clients: Clients,
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
-        workspace: Workspace, confirmation: Confirmation, problem: Problem, manual: Manual, made: Made, events: BTreeMap<String, Text>,
+        workspace: Workspace, connections: Connections, confirmation: Confirmation, problem: Problem, manual: Manual,
+        made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
         revoked_with_session: RevokedWithSession, mail: Mail,
     }
@@ -122,7 +123,7 @@ texts! {
         last_owner: Text, last_break_glass: Text, limited: Sentence, invalid_email: Text,
     }
     WorkspaceNav {
-        members: Text, credentials: Text, activity: Text,
+        members: Text, connections: Text, credentials: Text, activity: Text,
     }
     WorkspaceCredentials {
         lead: Text, none: Text, none_here: Text, all: Text, all_of: Sentence, kind: Text, cli_token: Text, app: Text,
@@ -131,6 +132,55 @@ texts! {
     WorkspaceActivity {
         lead: Text, filter: Text, member: Text, kind: Text, any: Text, since: Text, until: Text, show: Text, all: Text,
         none_here: Text, by: Sentence, invalid_date: Text, invalid_kind: Text,
+    }
+    Connections {
+        title: Text, lead: Text, none: Text, all: Text, done: Text, save: Text, issuer: Text, issuer_hint: Text,
+        domains: Text, no_domains: Text, name: Text, name_hint: Text, create_heading: Text, create_hint: Text,
+        create: Text, states: ConnectionStatesTexts, health: ConnectionHealthTexts,
+        provider: ConnectionProviderTexts, domain: ConnectionDomainTexts, trial: ConnectionTrialTexts,
+        turn_on: ConnectionTurnOnTexts, settings: ConnectionSettingsTexts, require: ConnectionRequireTexts,
+        delete: ConnectionDeleteTexts, problems: ConnectionProblemsTexts,
+    }
+    ConnectionStatesTexts {
+        draft: Text, tried: Text, enabled: Text, required: Text,
+    }
+    ConnectionHealthTexts {
+        title: Text, unknown: Text, good: Text, bad: Text, last_success: Text,
+    }
+    ConnectionProviderTexts {
+        title: Text, lead: Text, redirect: Text, logout: Text, logout_hint: Text, then: Text, client_id: Text,
+        client_secret: Text, secret_hint: Text, secret_kept: Text, method: Text, basic: Text, post: Text,
+        private_key: Text,
+    }
+    ConnectionDomainTexts {
+        title: Text, lead: Text, name: Text, name_hint: Text, claim: Text, use_here: Sentence, pending: Text,
+        verified: Text, failing: Text, lost: Text, checked: Text, add_record: Text, record_type: Text,
+        record_name: Text, record_value: Text, wait: Text, check: Text,
+    }
+    ConnectionTrialTexts {
+        title: Text, lead: Text, tried: Text, begin: Text, again: Text, provider_first: Text,
+    }
+    ConnectionTurnOnTexts {
+        title: Text, lead: Text, try_first: Text, no_domain: Text, on: Text, since: Text, off: Text,
+        is_optional: Text, is_required: Text, require: Text, change_required: Text,
+    }
+    ConnectionSettingsTexts {
+        title: Text, role: Text, session_hours: Text, session_hint: Text, token_days: Text, token_hint: Text,
+    }
+    ConnectionRequireTexts {
+        title: Text, heading: Sentence, lead: Text, since: Text, impact: Text, users: Text, sessions: Text,
+        cli_tokens: Text, mcp_tokens: Text, app_grants: Text, existing: Text, revoke: Text, keep: Text,
+        owners: Text, owners_hint: Text, button: Text, stop: Text, stop_hint: Text, back: Text,
+    }
+    ConnectionDeleteTexts {
+        title: Text, lead: Text, sure: Sentence, button: Text,
+    }
+    ConnectionProblemsTexts {
+        invalid: Text, invalid_issuer: Text, invalid_client_id: Text, invalid_client_secret: Text,
+        invalid_hours: Text, invalid_days: Text, invalid_break_glass: Text, gone: Text, too_many: Text,
+        not_tried: Text, not_enabled: Text, no_break_glass: Text, invalid_domain: Text, public_suffix: Text,
+        public_mail: Text, domain_gone: Text, already_claimed: Text, too_many_domains: Text, elsewhere: Sentence,
+        dns: Text,
     }
     Workspaces {
         title: Text, personal_hint: Text, heading: Text, hint: Text, none: Text, owner: Text, role: Text,

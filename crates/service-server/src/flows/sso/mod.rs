@@ -5,6 +5,7 @@
 //! | `connections.rs` | owners create, change and delete the connections of a workspace |
 //! | `domains.rs` | owners claim domains and prove them |
 //! | `domain_checks.rs` | verified domains are checked again every week |
+//! | `pages.rs` | what owners see of both |
 //! | `routes.rs` | what follows from both: where the users of a domain sign in |
 //! | `start.rs` | a browser is sent to the provider |
 //! | `callback.rs` | it comes back, and its user is signed in, gets an account, or is asked for a code |
@@ -21,6 +22,7 @@ pub mod domain_checks;
 pub mod domains;
 mod identity;
 pub mod link;
+pub mod pages;
 pub mod provider;
 pub mod required;
 pub mod routes;

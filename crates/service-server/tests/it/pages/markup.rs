@@ -89,7 +89,7 @@ fn every_page_forbids_frames_scripts_and_storing_bw_02_bw_12() -> Result<()> {
             assert!(!shown.text.contains("acme.test"), "{path}");
         }
         let style = tab.get("/assets/style.css").await?;
-        assert!(style.status == 200 && style.text.len() < 12_000, "{}", style.text.len());
+        assert!(style.status == 200 && style.text.len() < 12_500, "{}", style.text.len());
         Ok(())
     })
 }

@@ -3,6 +3,7 @@
 //! Every member sees the members. The other pages are for owners, and only owners see the navigation.
 
 pub mod activity;
+pub mod connections;
 pub mod credentials;
 pub mod members;
 
@@ -26,16 +27,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkspacePage {
     Members,
+    Connections,
     Credentials,
     Activity,
 }
 
 impl WorkspacePage {
-    const ALL: [Self; 3] = [Self::Members, Self::Credentials, Self::Activity];
+    const ALL: [Self; 4] = [Self::Members, Self::Connections, Self::Credentials, Self::Activity];
 
     fn path(self, id: &str) -> String {
         let page = match self {
             Self::Members => "",
+            Self::Connections => "/connections",
             Self::Credentials => "/credentials",
             Self::Activity => "/activity",
         };
@@ -46,6 +49,7 @@ impl WorkspacePage {
         let nav = &texts.workspace.nav;
         match self {
             Self::Members => &nav.members,
+            Self::Connections => &nav.connections,
             Self::Credentials => &nav.credentials,
             Self::Activity => &nav.activity,
         }
