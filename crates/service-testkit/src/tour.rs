@@ -20,6 +20,7 @@ use service_server::{
 
 use crate::{browser::Browser, server::TestServer};
 
+const PROVIDER_SECRET: &str = "a-secret-that-the-provider-shows-once";
 const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
 
 /// Creates a public client with this redirect URI.
@@ -226,11 +227,12 @@ async fn owner_tour(
     browser.go(&format!("{workspace}/activity?member=x")).await?;
     browser.wait_for("[role=alert]").await?;
     look("workspace-activity-wrong", browser).await?;
-    connection_tour(browser, workspace, look).await
+    connection_tour(server, browser, workspace, look).await
 }
 
 /// Visits the pages about single sign-on, with a connection that is not set up to its end.
 async fn connection_tour(
+    server: &TestServer,
     browser: &Browser,
     workspace: &str,
     look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
@@ -244,8 +246,8 @@ async fn connection_tour(
     look("connection-provider", browser).await?;
     let connection = browser.address().await?;
     browser.type_into("#client_id", "service").await?;
-    browser.click("#provider select").await?;
-    browser.type_into("#provider select", "Signed").await?;
+    server.leaks.register("client secret of a provider", PROVIDER_SECRET);
+    browser.type_into("#client_secret", PROVIDER_SECRET).await?;
     browser.click("#provider button.main").await?;
     browser.wait_for("#domain[open]").await?;
     look("connection-domain", browser).await?;
