@@ -123,7 +123,7 @@ impl Company {
         server.sql(&format!("{before}; delete from routed_domains where domain = '{domain}'")).await?;
         let db = server.app.database.begin().await?;
         store::workspace_domains::insert(&db, &claimed).await?;
-        store::workspace_domains::update(&db, &claimed).await?;
+        store::workspace_domains::update_check(&db, &claimed).await?;
         self.route(server, &db, domain, false).await?;
         Ok(db.commit().await?)
     }
