@@ -70,8 +70,10 @@ pub(super) fn allowed_issuers(text: &str) -> Option<Vec<AllowedIssuer>> {
     for item in list(text) {
         let (issuer, networks) = item.rsplit_once('=').map(|(issuer, networks)| (issuer.trim(), networks))?;
         let url = Url::parse(issuer).ok().filter(|url| url.host().is_some())?;
-        let is_issuer = url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url);
-        (is_issuer && url.query().is_none() && url.fragment().is_none()).then_some(())?;
+        let is_allowed = url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url);
+        // Another spelling would never be equal to the issuer of a connection.
+        let is_normal = url.as_str() == issuer || url.as_str().strip_suffix('/') == Some(issuer);
+        (is_allowed && is_normal && !issuer.contains(['?', '#', '@'])).then_some(())?;
         let networks = networks.split_ascii_whitespace().map(|network| network.parse().ok());
         let networks = networks.collect::<Option<Vec<IpNet>>>().filter(|networks| !networks.is_empty())?;
         match allowed.iter_mut().find(|known| known.issuer == issuer) {

@@ -148,7 +148,7 @@ impl Issuers {
             entries: Cache::new(MAX_CACHED_ISSUERS),
             document_places: OutboundPlaces::new(DOCUMENT_PLACES),
             user_places: OutboundPlaces::new(USER_PLACES),
-            waiting: Semaphore::new(config.http.in_flight / 2),
+            waiting: Semaphore::new((config.http.in_flight / 2).max(1)),
             health: HealthRecords::default(),
         }
     }

@@ -145,7 +145,8 @@ impl Outbound {
 
     /// Sends a request and reads its response.
     pub async fn send(&self, request: &OutboundRequest<'_>) -> Result<OutboundResponse, FetchError> {
-        timeout(request.accepted.timeout, self.send_now(request)).await.unwrap_or(Err(FetchError::TooSlow))
+        // The state of a TLS handshake is large, and most callers of this find what they need in a cache.
+        timeout(request.accepted.timeout, Box::pin(self.send_now(request))).await.unwrap_or(Err(FetchError::TooSlow))
     }
 
     async fn send_now(&self, request: &OutboundRequest<'_>) -> Result<OutboundResponse, FetchError> {

@@ -175,6 +175,30 @@ fn a_wrong_value_is_named_with_its_source_and_what_is_expected() -> Result<()> {
 }
 
 #[test]
+fn an_issuer_in_a_private_network_is_listed_with_its_networks() -> Result<()> {
+    let operator = Operator::new()?;
+    let check = |value| operator.check(None, &[("SERVICED_SSO_ALLOWED_ISSUERS", value)]);
+    for wrong in [
+        "https://id.acme.example",
+        "https://id.acme.example=",
+        "=10.0.0.0/8",
+        "id.acme.example=10.0.0.0/8",
+        "http://id.acme.example=10.0.0.0/8",
+        "https://id.acme.example=10.0.0.0/33",
+        "https://ID.acme.example=10.0.0.0/8",
+        "https://id.acme.example?a=10.0.0.0/8",
+    ] {
+        check_refused(&check(wrong)?, &[&format!("- sso.allowed_issuers `{wrong}`"), "issuers and networks such as "])?;
+    }
+    for right in ["", "https://a.example/t=10.0.0.0/8 fd00::/8, http://localhost:8080=127.0.0.0/8"] {
+        assert!(check(right)?.success, "{right}");
+    }
+    let file = "[sso]\nallowed_issuers = [\"https://a.example=10.0.0.0/8\", \"https://a.example=fd00::/8\"]";
+    assert!(operator.check(Some(file), &[])?.success);
+    Ok(())
+}
+
+#[test]
 fn what_is_no_setting_is_named_with_the_nearest_that_is() -> Result<()> {
     let operator = Operator::new()?;
     let file = &operator.file("serviced.toml", "")?;
