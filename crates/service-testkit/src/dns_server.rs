@@ -18,7 +18,7 @@ pub enum Record<'a> {
     Cname { name: &'a str, target: &'a str },
 }
 
-/// A running `dnsmasq` that knows all domains below `test`. It is killed when dropped.
+/// A running `dnsmasq` that knows all domains below `test` and `example`. It is killed when dropped.
 pub struct DnsServer {
     pub address: SocketAddr,
     process: Mutex<Option<Process>>,
@@ -45,7 +45,7 @@ impl DnsServer {
             Record::Txt { name, value } => format!("--txt-record={name},{value}"),
             Record::Cname { name, target } => format!("--cname={name},{target}"),
         });
-        self.restart(records.chain(["--local=/test/".to_owned()]).collect())
+        self.restart(records.chain(["--local=/test/example/".to_owned()]).collect())
     }
 
     /// Refuses every query from now on.

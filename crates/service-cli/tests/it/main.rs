@@ -1,6 +1,7 @@
 //! Tests of the binary `service` against a real server, each with a home directory of its own.
 
 mod api;
+mod connection;
 mod credentials_file;
 mod doctor_mcp;
 mod errors;

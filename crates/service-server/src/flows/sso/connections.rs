@@ -327,9 +327,9 @@ async fn lock_in(db: &Connection, id: WorkspaceId, text: &str) -> Result<StoredC
     find_in(db, id, text).await
 }
 
-/// Whether an operator has listed this issuer, and it is on this machine.
-fn may_use_http(_app: &App, _issuer: &str) -> bool {
-    false
+/// Whether an operator has listed this issuer. Only issuers on this machine can be listed with http.
+fn may_use_http(app: &App, issuer: &str) -> bool {
+    app.config.sso.allowed_issuers.iter().any(|allowed| allowed.issuer == issuer)
 }
 
 /// A connection as the API shows it, without its secret.

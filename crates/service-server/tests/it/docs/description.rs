@@ -10,13 +10,18 @@ use service_api::{
     openapi,
     workspaces::Role,
 };
+use service_rules::domains::RECORD_PREFIX;
 use service_testkit::{
+    dns_server::DnsServer,
     response::TestResponse,
     server::{SignedIn, TestServer, with_server},
     tab::Tab,
 };
 
-use crate::support::authorize::{CALLBACK, asking};
+use crate::support::{
+    authorize::{CALLBACK, asking},
+    connections::{record_value, txt, with_dns},
+};
 
 /// Set: the examples' answers, and the manual, are written instead of compared.
 const WRITE: &str = "WRITE_MANUAL";
@@ -91,8 +96,8 @@ fn the_document_and_the_page_are_served() -> Result<()> {
 
 #[test]
 fn every_example_is_answered_as_it_says() -> Result<()> {
-    with_server(async |server| {
-        let stage = Stage::build(server).await?;
+    with_dns(async |server, dns| {
+        let stage = Stage::build(server, dns).await?;
         let mut examples = openapi::examples();
         for operation in OPERATIONS {
             let example = examples.get_mut(operation.id).context("no example")?;
@@ -114,13 +119,14 @@ fn every_example_is_answered_as_it_says() -> Result<()> {
 /// People and things for the examples to be about.
 struct Stage<'a> {
     server: &'a TestServer,
+    dns: &'a DnsServer,
     ann: SignedIn,
     bob: SignedIn,
     client: (String, String),
 }
 
 impl<'a> Stage<'a> {
-    async fn build(server: &'a TestServer) -> Result<Self> {
+    async fn build(server: &'a TestServer, dns: &'a DnsServer) -> Result<Self> {
         let printed = crate::support::admin::run(server, &["client", "create", "Monitor", "--introspect"])?;
         let line = |name: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
@@ -130,7 +136,7 @@ impl<'a> Stage<'a> {
         let ann = server.sign_in("ann@acme.example", "read write").await?;
         server.advance(1);
         let bob = server.sign_in("bob@acme.example", "read write").await?;
-        Ok(Self { server, ann, bob, client: (line("client_id")?, line("client_secret")?) })
+        Ok(Self { server, dns, ann, bob, client: (line("client_id")?, line("client_secret")?) })
     }
 
     /// Sends an example, with things of this stage in the place of those that it names.
@@ -225,6 +231,32 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Makes the connection and the domain that an example is about.
+    async fn make_connection(
+        &self,
+        operation: &OperationRow,
+        workspace: &str,
+        cast: &mut Map<String, Value>,
+    ) -> Result<()> {
+        let post = async |below: &str, body: Value| {
+            let path = format!("/v1/workspaces/{workspace}/{below}");
+            let made = crate::support::contents::send(self.server, "POST", &path, &self.ann, Some(&body)).await?;
+            ensure!(made.status == 201, "{path}: {}", made.text);
+            Ok(made)
+        };
+        if operation.id == "createConnection" {
+            return Ok(());
+        }
+        let new = json!({ "name": "Acme", "issuer": "https://idp.acme.example", "clientId": "service" });
+        let connection = post("connections", new).await?.body["id"].clone();
+        if operation.endpoint.path.contains("/domains") && operation.id != "claimDomain" {
+            let claimed = post("domains", json!({ "domain": "acme.example", "connectionId": connection })).await?;
+            self.dns.serve(&[txt("acme.example", &record_value(&claimed))])?;
+        }
+        cast.insert("conn".to_owned(), connection);
+        Ok(())
+    }
+
     /// Makes what an example is about.
     async fn make(&self, operation: &OperationRow, workspace: &str, cast: &mut Map<String, Value>) -> Result<()> {
         let (path, ann) = (operation.endpoint.path, &self.ann);
@@ -240,6 +272,9 @@ impl<'a> Stage<'a> {
             let email = format!("{}@acme.example", operation.id.to_lowercase());
             let made = post(&format!("/v1/workspaces/{workspace}/invitations"), json!({ "email": email })).await?;
             cast.insert("inv".to_owned(), made.body["id"].clone());
+        }
+        if operation.group == openapi::Group::Connections {
+            self.make_connection(operation, workspace, cast).await?;
         }
         if path.starts_with("/v1/cli/") || ["listAuditEvents", "reportLeaks"].contains(&operation.id) {
             let made = post("/v1/cli/tokens", json!({ "name": "deploy" })).await?;
@@ -320,6 +355,11 @@ fn plain(value: &mut Value) {
                 "127.0.0.1" => "203.0.113.4".to_owned(),
                 _ if moment => "2027-01-15T08:00:00.000Z".to_owned(),
                 text if text.starts_with("eyJ") => "eyJhbGciOiJFUzI1NiIs…".to_owned(),
+                text if text.starts_with(RECORD_PREFIX) => format!("{RECORD_PREFIX}5f3a9c0e7b214d68a1c2e4f60718293a"),
+                text if text.contains("/conn_") => {
+                    let (before, _) = text.rsplit_once("/conn_").unwrap_or_default();
+                    format!("{before}/conn_01m955vw00fjqrz47smcqrkmzz").replace(BASE_URL, "https://service.example")
+                }
                 text if text.starts_with("svc_") => format!("svc_{}_…", text.split('_').nth(1).unwrap_or_default()),
                 text => match id_kind(text) {
                     Some(kind) => format!("{kind}_01m955vw00fjqrz47smcqrkmzz"),

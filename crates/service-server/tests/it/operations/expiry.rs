@@ -11,13 +11,15 @@ use service_server::{
     tasks::housekeeping,
 };
 use service_testkit::{
-    server::{SignedIn, TestServer, with_server},
+    dns_server::DnsServer,
+    server::{SignedIn, TestServer},
     tab::Tab,
 };
 
 use crate::support::{
     authorize::{CALLBACK, asking, code, exchange, go_through},
     cli_tokens,
+    connections::{Company, txt, with_dns},
     contents::{kinds, make, send},
     mcp, mcp_tokens, workspaces,
 };
@@ -59,7 +61,7 @@ async fn tables(server: &TestServer) -> Result<Vec<(String, u64)>> {
 }
 
 /// Writes to every table, mostly through the API; returns the user and what has to be deleted by hand.
-async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> {
+async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedIn, Vec<String>)> {
     let ann = server.sign_in("ann@acme.test", "read write").await?;
     server.request_code("carl@acme.test").await?;
     let second = server.sign_in("ann@acme.test", "read").await?;
@@ -79,6 +81,11 @@ async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> 
     let eve = server.sign_in("eve@acme.test", "read write").await?;
     let block = format!("/v1/invitations/{blocked}/block");
     ensure!(send(server, "POST", &block, &eve, None).await?.status == 200, "the workspace was not blocked");
+
+    let company = Company { owner: ann.clone(), email: "ann@acme.test".to_owned(), id: workspace.clone() };
+    let connection = company.connect(server).await?;
+    dns.serve(&[txt("acme.test", &company.claim_for(server, "acme.test", &connection).await?)])?;
+    ensure!(company.verify(server, "acme.test").await?.field("status") == "verified", "the domain was not verified");
 
     let mut mine = vec![format!("/v1/workspaces/{workspace}"), format!("/v1/packs/{packed}")];
     for (_, path, body) in kinds() {
@@ -102,7 +109,9 @@ async fn use_everything(server: &TestServer) -> Result<(SignedIn, Vec<String>)> 
         .sql(
             "insert into outbox values (gen_random_uuid(), 7, 'x', 0, '2030-01-01Z', '2027-01-16Z');
              insert into client_assertions values ('x', 7, '2027-01-16Z');
-             insert into blocked_client_hosts values ('bad.test', 'eve', '2027-01-15Z')",
+             insert into blocked_client_hosts values ('bad.test', 'eve', '2027-01-15Z');
+             insert into identities select id, 'sub', shard, created_by, 'ann@acme.test', created_at, created_at from connections;
+             insert into user_connections select created_by, 7, id, 'sub', created_at, created_at from connections",
         )
         .await?;
     Ok((ann, mine))
@@ -119,8 +128,8 @@ async fn clean(server: &TestServer) -> Result<()> {
 }
 
 /// Uses everything, deletes what users delete, and lets the time pass.
-async fn use_and_forget(server: &TestServer) -> Result<()> {
-    let (ann, mine) = use_everything(server).await?;
+async fn use_and_forget(server: &TestServer, dns: &DnsServer) -> Result<()> {
+    let (ann, mine) = use_everything(server, dns).await?;
     let lasting = lasting_tables()?;
     let mut unused = tables(server).await?;
     unused.retain(|(table, rows)| *rows == 0 && !lasting.contains(table));
@@ -138,8 +147,8 @@ async fn use_and_forget(server: &TestServer) -> Result<()> {
 
 #[test]
 fn after_400_days_only_what_the_manual_names_is_left_rv_18() -> Result<()> {
-    with_server(async |server| {
-        use_and_forget(server).await?;
+    with_dns(async |server, dns| {
+        use_and_forget(server, dns).await?;
         clean(server).await?;
         let lasting = lasting_tables()?;
         let left = tables(server).await?;
@@ -155,8 +164,8 @@ fn after_400_days_only_what_the_manual_names_is_left_rv_18() -> Result<()> {
 #[test]
 fn a_locked_table_keeps_no_other_from_being_cleaned_to_its_end_rv_39() -> Result<()> {
     for locked in ["otps", "browser_sessions"] {
-        with_server(async |server| {
-            use_and_forget(server).await?;
+        with_dns(async |server, dns| {
+            use_and_forget(server, dns).await?;
             server.sql(MANY_HITS).await?;
             let held = server.app.database.begin().await?;
             held.execute(&format!("lock table {locked} in access exclusive mode"), &[]).await?;
