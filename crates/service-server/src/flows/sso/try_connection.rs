@@ -39,6 +39,7 @@ pub enum TryConnectionError {
 /// What a provider sent about an owner who tried the connection.
 pub struct TriedConnection {
     pub workspace_id: String,
+    pub connection_id: ConnectionId,
     /// What the company calls its sign-in.
     pub company: String,
     /// The email address as the provider sent it.
@@ -113,6 +114,7 @@ pub(super) async fn finish(
     };
     Ok(TriedConnection {
         workspace_id,
+        connection_id: connection.id,
         company: connection.name.clone(),
         email: token.email.clone(),
         verified: token.email_verified,

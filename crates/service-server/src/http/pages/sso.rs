@@ -307,7 +307,7 @@ fn tried_page(t: &Texts, tried: &TriedConnection) -> Result<Response, ApiError> 
             EmailVerified::Other => &texts.tried_other,
         },
         domains: tried.domains.join(", "),
-        back: format!("/workspaces/{}", tried.workspace_id),
+        back: format!("/workspaces/{}/connections/{}", tried.workspace_id, tried.connection_id),
     };
     page(t, StatusCode::OK, &template, None)
 }
