@@ -10,7 +10,8 @@
 //   /accounts      {sub, email?, email_verified?, name?, …}  changes the claims of an account, or creates it; null removes one
 //   /remove-user   {sub}   disables an account: back-channel logout to every client, and no further sign-in
 //   /rotate-keys   {}      signs with a new key; the former one is no longer published
-//   /answer        {how}   `normally`, `never` (connections stay open), `refuse` (connections are closed), or a status
+//   /answer        {how, path?}  `normally`, `never` (connections stay open), `refuse` (connections are closed), or a status,
+//                  for every path or for those that begin so
 //   /requests      {}      answers with how often each path was requested since the last time
 import crypto from 'node:crypto'
 import http from 'node:http'
@@ -28,7 +29,7 @@ const removed = new Set()
 const clients = new Map()
 const requests = new Map()
 const cookieKey = crypto.randomBytes(32).toString('base64url')
-let answer = 'normally'
+let answer = { how: 'normally', path: '/' }
 let issuer
 let provider
 
@@ -122,9 +123,10 @@ async function interact(request, response) {
 async function serve(request, response) {
   const { pathname } = new URL(request.url, issuer)
   requests.set(pathname, (requests.get(pathname) ?? 0) + 1)
-  if (answer === 'never') return
-  if (answer === 'refuse') return void request.socket.destroy()
-  if (answer !== 'normally') return send(response, Number(answer), 'text/plain', 'told to')
+  const how = pathname.startsWith(answer.path) ? answer.how : 'normally'
+  if (how === 'never') return
+  if (how === 'refuse') return void request.socket.destroy()
+  if (how !== 'normally') return send(response, Number(how), 'text/plain', 'told to')
   if (pathname.startsWith('/interaction/')) return interact(request, response)
   provider.callback()(request, response)
 }
@@ -142,7 +144,7 @@ const commands = {
     for (const { client_id } of told) await (await provider.Client.find(client_id)).backchannelLogout(sub)
   },
   '/rotate-keys': async () => { provider = await makeProvider() },
-  '/answer': ({ how }) => { answer = String(how) },
+  '/answer': ({ how, path = '/' }) => { answer = { how: String(how), path } },
   '/requests': () => {
     const counted = Object.fromEntries(requests)
     requests.clear()

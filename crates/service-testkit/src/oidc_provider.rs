@@ -115,14 +115,15 @@ impl OidcProvider {
         self.command("/rotate-keys", &json!({})).await.map(drop)
     }
 
-    pub async fn answer(&self, mode: ProviderMode) -> Result<()> {
+    /// Answers like this from now on, at every path that begins with `path`.
+    pub async fn answer(&self, mode: ProviderMode, path: &str) -> Result<()> {
         let how = match mode {
             ProviderMode::Normal => "normally".to_owned(),
             ProviderMode::Silent => "never".to_owned(),
             ProviderMode::Refusing => "refuse".to_owned(),
             ProviderMode::Status(status) => status.to_string(),
         };
-        self.command("/answer", &json!({ "how": how })).await.map(drop)
+        self.command("/answer", &json!({ "how": how, "path": path })).await.map(drop)
     }
 
     /// Returns how often each path was requested since the last call.

@@ -1,5 +1,7 @@
 //! The pages in a real browser: Debian's Chromium. `cargo xtask clients` installs what these need beside it.
 
+mod sso;
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use service_testkit::{
