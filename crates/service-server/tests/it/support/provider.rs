@@ -63,7 +63,7 @@ struct Inner {
 }
 
 /// What the provider does wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     None,
     /// Changes claims of the ID token; null removes one.
