@@ -3,6 +3,8 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{ConnectionId, Id as _, pattern};
+
 /// The value of the `error` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -147,6 +149,7 @@ fn details(_: &mut SchemaGenerator) -> Schema {
             "reason": { "type": "string", "enum": Reason::ALL.map(Reason::as_str) },
             "fields": { "type": "object", "additionalProperties": { "type": "string" } },
             "maxAge": { "type": "integer" },
+            "connectionId": { "type": "string", "pattern": pattern(ConnectionId::KIND) },
         },
     })
 }
@@ -159,8 +162,8 @@ pub struct ErrorBody {
     pub error_description: String,
     /// The ID of the request, by which an operator finds it in the logs.
     pub request_id: String,
-    /// What a program can act on: why a token is not valid, which fields are invalid, or the maximum age of a sign-in in
-    /// seconds.
+    /// What a program can act on: why a token is not valid, which fields are invalid, the maximum age of a sign-in in
+    /// seconds, or the connection through which the user has to sign in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "details")]
     pub details: Option<serde_json::Value>,

@@ -98,6 +98,7 @@ impl Connection {
             SessionError::Store(_) | SessionError::Busy => session_failed(error),
             SessionError::NotSignedIn => explain::not_signed_in(&self.origin),
             SessionError::Ended(reason) => explain::session_ended(reason),
+            SessionError::SsoAgain(connection_id) => explain::sso_again(&self.origin, connection_id),
             SessionError::Call(error) if error.is_code(ErrorCode::InsufficientScope) => {
                 explain::explain_call(&self.call_context(), &error, self.scopes().await)
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use service_api::{
     errors::{ErrorCode, Reason},
+    ids::ConnectionId,
     scope::Scopes,
     workspaces::PERSONAL,
 };
@@ -94,6 +95,18 @@ pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
         Some(Reason::Superseded | Reason::Replayed) => failure.hint("Then review your sessions: service session list"),
         _ => failure,
     }
+}
+
+/// The user has to sign in through their company. The session works again then.
+pub(crate) fn sso_again(origin: &Origin, connection_id: Option<ConnectionId>) -> Failure {
+    let page = match connection_id {
+        Some(id) => format!("{}/sso/start?connection={id}", origin.as_str()),
+        None => format!("{}/sign-in", origin.as_str()),
+    };
+    Failure::new(FailureCode::SessionEnded, "Your company requires you to sign in again.")
+        .hint(format!("Open {page} in a browser and sign in, then repeat the command"))
+        .with("reason", Reason::SsoAgain.as_str())
+        .with("signInUrl", page)
 }
 
 /// Why a session has ended, in parentheses.
@@ -252,6 +265,11 @@ fn token_rejected(refusal: &Refusal) -> Failure {
     let failure = match reason {
         Some(Reason::Expired) => Failure::new(FailureCode::TokenExpired, "The token in SERVICE_TOKEN has expired.")
             .hint("Create a new one: env -u SERVICE_TOKEN service token create --workspace-id <id>"),
+        Some(Reason::SsoAgain) => {
+            let text = "The token in SERVICE_TOKEN waits until you sign in with your company again.";
+            Failure::new(FailureCode::TokenExpired, text)
+                .hint("Sign in to the service with your company in a browser. The token works again then")
+        }
         Some(_) => Failure::new(FailureCode::TokenRevoked, "The token in SERVICE_TOKEN was revoked.")
             .hint("Replace it where it is set, for example in a CI secret or your shell profile"),
         None => Failure::new(FailureCode::TokenInvalid, "The token in SERVICE_TOKEN isn't valid for this server.")

@@ -2,7 +2,10 @@
 
 use std::{error::Error as _, io};
 
-use service_api::errors::{ErrorBody, ErrorCode, Reason};
+use service_api::{
+    errors::{ErrorBody, ErrorCode, Reason},
+    ids::ConnectionId,
+};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,12 @@ impl Refusal {
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         Reason::parse(self.body.details.as_ref()?.get("reason")?.as_str()?)
+    }
+
+    /// The connection through which the user has to sign in.
+    #[must_use]
+    pub fn connection_id(&self) -> Option<ConnectionId> {
+        self.body.details.as_ref()?.get("connectionId")?.as_str()?.parse().ok()
     }
 }
 

@@ -18,6 +18,7 @@ use std::{
 use service_api::{
     Timestamp,
     errors::{ErrorCode, Reason},
+    ids::ConnectionId,
     mcp_tokens::RefreshMcpTokens,
     oauth::TokenResponse,
     token::{AccessToken, McpRefresh, PresentedToken, Refresh, Token, TokenKind},
@@ -122,6 +123,10 @@ pub enum SessionError {
     /// The session was revoked or has expired. The store has deleted its tokens.
     #[error("the session has ended")]
     Ended(Option<Reason>),
+    /// The user has to sign in through their company, by this connection if it is known. Then the session works again, so the
+    /// store has kept its tokens.
+    #[error("the user has to sign in through their company")]
+    SsoAgain(Option<ConnectionId>),
     /// Another process held the lock for 30 seconds.
     #[error("another process has been refreshing the session for 30 seconds")]
     Busy,
@@ -190,7 +195,8 @@ impl<K: RefreshKind, S: TokenStore<K>> Session<S, K> {
     ///
     /// # Errors
     /// [`SessionError::NotSignedIn`] without tokens, [`SessionError::Ended`] if the session was revoked or has expired,
-    /// [`SessionError::Busy`] if another process holds the lock, and the errors of the store and of the call.
+    /// [`SessionError::SsoAgain`] if it waits for a sign-in through the user's company, [`SessionError::Busy`] if another process
+    /// holds the lock, and the errors of the store and of the call.
     pub async fn call<T>(&self, call: impl AsyncFn(&AccessToken) -> Result<T, Error>) -> Result<T, SessionError> {
         let access = self.store.access()?.ok_or(SessionError::NotSignedIn)?;
         let token = if self.is_fresh(&access) { access.token } else { self.renew(&access.token).await? };
@@ -211,8 +217,12 @@ impl<K: RefreshKind, S: TokenStore<K>> Session<S, K> {
         let refresh_token = self.store.refresh_token()?.ok_or(SessionError::NotSignedIn)?;
         let tokens = match K::refresh(&self.client, self.client_id, &kept.token, &refresh_token).await {
             Err(error) if K::is_ended(&error) => {
+                let reason = error.refusal().and_then(Refusal::reason);
+                if reason == Some(Reason::SsoAgain) {
+                    return Err(SessionError::SsoAgain(error.refusal().and_then(Refusal::connection_id)));
+                }
                 self.store.forget()?;
-                return Err(SessionError::Ended(error.refusal().and_then(Refusal::reason)));
+                return Err(SessionError::Ended(reason));
             }
             result => result?,
         };

@@ -40,10 +40,10 @@ pub struct UnstartedProvider {
 /// A provider that runs.
 pub struct IdentityProvider {
     pub issuer: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProviderState>>,
 }
 
-struct State {
+struct ProviderState {
     answers: HashMap<String, Answer>,
     /// Every request, head and body.
     received: Vec<String>,
@@ -125,7 +125,7 @@ impl UnstartedProvider {
     /// Starts the provider, with TLS if it has a certificate. It publishes a discovery document and one key.
     pub fn start(self, cert: Option<&Certificate>) -> Result<IdentityProvider> {
         let issuer = if cert.is_some() { self.https_issuer() } else { self.issuer() };
-        let state = Arc::new(Mutex::new(State {
+        let state = Arc::new(Mutex::new(ProviderState {
             answers: HashMap::new(),
             received: Vec::new(),
             connections: 0,
@@ -242,17 +242,17 @@ impl IdentityProvider {
         self.state().connections
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProviderState> {
         lock(&self.state)
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<ProviderState>) -> MutexGuard<'_, ProviderState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads one request and answers it.
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, state: &Mutex<State>) -> Result<()> {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, state: &Mutex<ProviderState>) -> Result<()> {
     let request = read_request(&mut stream).await?;
     let path = request.split([' ', '?']).nth(1).context("no path")?.to_owned();
     let answer = {

@@ -84,6 +84,9 @@ pub enum Access {
     RecentSignInForOwners(Scope),
     /// A browser, identified by its cookie: the endpoint is a page.
     Browser,
+    /// An identity provider, which sends a token that it signed. Programs of users do not call the endpoint, so it is in
+    /// neither the `OpenAPI` document nor the client.
+    Provider,
     /// The access token of the MCP token pair that is refreshed, or one of its user in a first-party client.
     McpPair,
     /// An access token for `/mcp`. The scope depends on the tool that is called.

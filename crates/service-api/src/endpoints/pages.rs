@@ -19,7 +19,7 @@ pub const SSO_CALLBACK: Endpoint = page(Method::Get, "/sso/callback/{connectionI
 pub const SSO_BACKCHANNEL_LOGOUT: Endpoint = Endpoint {
     method: Method::Post,
     path: "/sso/backchannel-logout/{connectionId}",
-    access: Access::Public,
+    access: Access::Provider,
     body: Body::Form,
     query: &[],
 };

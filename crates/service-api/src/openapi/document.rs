@@ -175,7 +175,7 @@ fn security(access: Access) -> Value {
         json!(all)
     };
     match access {
-        Access::Public | Access::Browser => json!([]),
+        Access::Public | Access::Browser | Access::Provider => json!([]),
         Access::Client => json!([{ "client": [] }]),
         Access::Bearer(scope)
         | Access::Owner(scope)
@@ -196,7 +196,7 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
         all.extend([PayloadTooLarge, UnsupportedMediaType]);
     }
     match endpoint.access {
-        Access::Public | Access::Browser | Access::Client => {}
+        Access::Public | Access::Browser | Access::Provider | Access::Client => {}
         Access::AnyToken => all.extend([MissingToken, InvalidToken, RateLimited]),
         Access::Bearer(_) => all.extend([MissingToken, InvalidToken, InsufficientScope, RateLimited]),
         Access::Owner(_) | Access::SignedIn(_) => {

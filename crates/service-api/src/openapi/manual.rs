@@ -134,7 +134,7 @@ fn request(text: &mut String, operation: &OperationRow, example: &Value) -> fmt:
     }
     writeln!(text, "```http\n{} {path} HTTP/1.1", endpoint.method.as_str())?;
     match endpoint.access {
-        Access::Public | Access::Browser => {}
+        Access::Public | Access::Browser | Access::Provider => {}
         Access::Client => writeln!(text, "Authorization: Basic bW9uaXRvcjpzdmNfY3Nf…")?,
         _ => writeln!(text, "Authorization: Bearer eyJhbGciOiJFUzI1NiIs…")?,
     }

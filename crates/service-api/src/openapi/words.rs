@@ -17,7 +17,7 @@ pub(super) fn needs(access: Access) -> String {
         Some(resource) => format!("`{0}` or `{1}:{0}`", scope.as_str(), resource.as_str()),
     };
     match access {
-        Access::Public | Access::Browser => "No token.".to_owned(),
+        Access::Public | Access::Browser | Access::Provider => "No token.".to_owned(),
         Access::Client => "Client authentication.".to_owned(),
         Access::AnyToken => "Any valid token, whatever its scopes.".to_owned(),
         Access::Bearer(scope) => format!("Scope: {}.", scopes(scope)),

@@ -109,6 +109,20 @@ async fn a_refused_token_is_forgotten_and_never_sent_again() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_session_that_waits_for_the_company_keeps_its_tokens() -> Result<()> {
+    let responses: &[(u16, &str)] = &[(
+        400,
+        r#"{"error":"invalid_grant","error_description":"No.","request_id":"r","details":{"reason":"sso_again",
+           "connectionId":"conn_01h2xcejqtf2nbrexx3vqjhp41"}}"#,
+    )];
+    let (called, memory, asked) = renew(responses).await?;
+    let Err(SessionError::SsoAgain(Some(id))) = called else { anyhow::bail!("{called:?}") };
+    assert_eq!(id.to_string(), "conn_01h2xcejqtf2nbrexx3vqjhp41");
+    assert_eq!((memory.kept(), asked), (Memory::signed_in()?.kept(), 1));
+    Ok(())
+}
+
+#[tokio::test]
 async fn two_tasks_of_one_process_renew_once() -> Result<()> {
     let new = refresh_token(2);
     let body = format!(

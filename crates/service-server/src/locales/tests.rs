@@ -107,6 +107,9 @@ fn phrases(endpoint: &Endpoint) -> Vec<&'static str> {
         (Method::Get, "/v1/workspaces" | "/v1/workspaces/{workspaceId}") => vec!["your workspaces"],
         (Method::Get, "/v1/workspaces/{workspaceId}/members") => vec!["members", "email addresses"],
         (Method::Get, "/v1/workspaces/{workspaceId}/invitations") => vec!["invitations", "email addresses"],
+        (Method::Get, path) if path.contains("/connections") || path.contains("/domains") => {
+            vec!["single sign-on settings"]
+        }
         (Method::Post, "/v1/workspaces") | (Method::Patch, "/v1/workspaces/{workspaceId}") => {
             vec!["reate and rename workspaces"]
         }

@@ -99,6 +99,8 @@ pub struct StoredGrant {
     pub created_at: Timestamp,
     /// Whether the credentials that this grant created were revoked because the grant was compromised.
     pub lineage_revoked: bool,
+    /// The connection through which the user signs in.
+    pub connection_id: Option<ConnectionId>,
     pub facts: rotation::Grant,
 }
 
@@ -121,6 +123,7 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                      u.email, u.disabled_at is not null as user_disabled,
                      g.workspace_id is not null and m.user_id is null as workspace_left,
                      coalesce(g.sso_until, s.tokens_until) as sso_until,
+                     coalesce(g.connection_id, s.connection_id) as connection_id,
                      c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
                      c.redirect_uris,
                      c.disabled_at is not null as disabled
@@ -165,6 +168,7 @@ fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
         issued_key: issued_key.map_err(|_| impossible("issued_key"))?,
         created_at: row.try_get("created_at")?,
         lineage_revoked: row.try_get("lineage_revoked")?,
+        connection_id: row.try_get::<_, Option<Uuid>>("connection_id")?.map(Into::into),
         facts,
     })
 }

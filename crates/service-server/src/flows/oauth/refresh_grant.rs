@@ -96,7 +96,7 @@ pub async fn refresh<K: TokenKind>(
             RotationVerdict::Refuse(RotationRefusal::Inactive(reason)) => {
                 drop(db);
                 replay::note_revoked(app, meta, &grant, refreshing.token.generation, now).await?;
-                return Err(not_accepted(Some(reason)));
+                return Err(inactive(reason, &grant));
             }
             RotationVerdict::Revoke(reason) => {
                 drop(db);
@@ -122,6 +122,14 @@ pub async fn refresh<K: TokenKind>(
 /// The error for a refresh token that is not accepted. The reason is given for a genuine token only.
 const fn not_accepted(reason: Option<Reason>) -> TokenError {
     TokenError::InvalidGrant(InvalidGrant::RefreshToken(reason))
+}
+
+/// The error for a genuine refresh token of a session that is not valid.
+const fn inactive(reason: Reason, grant: &StoredGrant) -> TokenError {
+    match reason {
+        Reason::SsoAgain => TokenError::InvalidGrant(InvalidGrant::SsoAgain(grant.connection_id)),
+        reason => not_accepted(Some(reason)),
+    }
 }
 
 /// The error for a refresh token of a session that does not exist. A client that does not exist either is told so: then it

@@ -1,6 +1,6 @@
 //! Why the token endpoint issues no tokens, by the error codes of RFC 6749 section 5.2 and RFC 8707.
 
-use service_api::errors::Reason;
+use service_api::{errors::Reason, ids::ConnectionId};
 use service_rules::{
     clients::ClientAuthError,
     limits::Limited,
@@ -69,6 +69,9 @@ pub enum InvalidGrant {
     /// The caller is told why if the token is genuine.
     #[error("the refresh token is not accepted: {}", .0.map_or("not genuine", Reason::as_str))]
     RefreshToken(Option<Reason>),
+    /// The session waits until its user signs in through this connection.
+    #[error("the user has to sign in through their company")]
+    SsoAgain(Option<ConnectionId>),
 }
 
 /// Why the requested scopes are not granted.

@@ -3,7 +3,7 @@
 //! 1. The epoch is bumped: every session and every token is revoked, because the backup does not say which had been.
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
 //!    retired, members that were removed or got another role, workspaces that were deleted, invitations and consents that
-//!    were taken back.
+//!    were taken back, connections that were deleted or disabled, and domains that were removed or lost.
 //! 3. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ use crate::{
         clients::Operator,
         revocation::{self, RevocationTransaction},
         rotate_signing_keys::{self, RetireKeyError},
+        sso::after_restore::{self, LaterEvent},
     },
     store,
 };
@@ -103,6 +104,14 @@ async fn replay(app: &App, copied: &CopiedEvent) -> anyhow::Result<bool> {
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let changed = match name {
         EventName::MemberRemoved | EventName::WorkspaceDeleted => revoke_again(&mut transaction, copied).await?,
+        EventName::ConnectionDeleted
+        | EventName::ConnectionEnabled
+        | EventName::DomainRemoved
+        | EventName::DomainLost => {
+            let Some(workspace_id) = id_in(copied.workspace_id.as_deref()) else { return Ok(false) };
+            let event = LaterEvent { name, workspace_id, details: &copied.details };
+            after_restore::repeat(app, transaction.db(), event, now).await?
+        }
         _ => mark_again(&transaction, name, copied, now).await?,
     };
     if changed {

@@ -6,6 +6,7 @@
 //! | `domains.rs` | owners claim domains and prove them |
 //! | `domain_checks.rs` | verified domains are checked again every week |
 //! | `pages.rs` | what owners see of both |
+//! | `after_restore.rs` | what was taken away after a backup is taken away again |
 //! | `routes.rs` | what follows from both: where the users of a domain sign in |
 //! | `start.rs` | a browser is sent to the provider |
 //! | `callback.rs` | it comes back, and its user is signed in, gets an account, or is asked for a code |
@@ -14,6 +15,7 @@
 //! | `required.rs` | codes are refused, except those of break-glass owners; existing sessions are revoked |
 //! | `backchannel_logout.rs` | a provider signs a user out |
 
+pub mod after_restore;
 pub mod backchannel_logout;
 pub mod callback;
 mod connection_fields;

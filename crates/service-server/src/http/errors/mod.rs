@@ -14,7 +14,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use service_api::errors::{ErrorBody, ErrorCode, ErrorCode::*};
+use service_api::{
+    errors::{ErrorBody, ErrorCode, ErrorCode::*},
+    ids::ConnectionId,
+};
 
 use self::pages::PageProblem;
 use crate::database;
@@ -118,6 +121,14 @@ impl ApiError {
     /// How many seconds old a sign-in may be, for programs.
     pub(crate) fn with_max_age(mut self, seconds: i64) -> Self {
         self.details = Some(json!({ "maxAge": seconds }));
+        self
+    }
+
+    /// The connection through which the user has to sign in, for programs.
+    pub(crate) fn with_connection(mut self, id: ConnectionId) -> Self {
+        if let Some(details) = &mut self.details {
+            details["connectionId"] = id.to_string().into();
+        }
         self
     }
 

@@ -106,6 +106,13 @@ impl From<InvalidGrant> for ApiError {
                 error(InvalidGrant, "The code is invalid for this client. Send the user to /oauth/authorize again.")
             }
             InvalidGrant::RefreshToken(reason) => invalid_refresh_token(reason),
+            InvalidGrant::SsoAgain(connection_id) => {
+                let refused = invalid_refresh_token(Some(Reason::SsoAgain));
+                match connection_id {
+                    Some(id) => refused.with_connection(id),
+                    None => refused,
+                }
+            }
         }
     }
 }

@@ -133,7 +133,7 @@ fn oracle(endpoint: &Endpoint, kind: Kind, asked: Option<Space>, spaces: &Spaces
     let recent = matches!(endpoint.access, Access::RecentSignIn(_) | Access::RecentSignInForOwners(_));
     let signed_in = recent || matches!(endpoint.access, Access::SignedIn(_));
     let needed = match endpoint.access {
-        Access::Public | Access::Browser => return None,
+        Access::Public | Access::Browser | Access::Provider => return None,
         Access::Client => return Some((401, "invalid_client")),
         Access::McpPair => {
             return match kind {

@@ -17,14 +17,17 @@ use service_testkit::server::with_server;
 
 use crate::{
     docs::description::check_file,
-    support::{issuers, mcp},
+    support::{
+        connections::{Company, with_dns},
+        issuers, mcp,
+    },
 };
 
 const NOTE: &str = "<!-- Generated: WRITE_MANUAL=1 cargo test -p service-server --test it reference -->";
 
 #[test]
 fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
-    with_server(async |server| {
+    with_dns(async |server, _| {
         // Metrics with labels appear with their first sample.
         let ann = server.sign_in("ann@acme.example", "read write").await?;
         server.refresh(&ann.refresh_token).await?;
@@ -32,6 +35,9 @@ fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
         mcp::done(server, &token, "whoami", &serde_json::json!({})).await?;
         let issuer = issuers::trust(server, "https://localhost:1").await?;
         assert!(server.app.issuers.metadata(&server.app, &issuer).await.is_err(), "it is not allowed");
+        let acme = Company::found(server, "ann@acme.example").await?;
+        acme.claim(server, "acme.example").await?;
+        acme.verify(server, "acme.example").await?;
         let text = server.ops.get("/metrics", None).await?.text;
         let mut page = format!(
             "# Metrics\n\n{NOTE}\n\n\

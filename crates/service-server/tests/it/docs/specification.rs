@@ -89,7 +89,8 @@ fn every_path_is_below_its_prefix_and_the_named_ones_are_served() -> Result<()> 
         (Method::Get, "/v1/projects", true),
     ];
     for endpoint in endpoints::ALL {
-        let protected = !matches!(endpoint.access, Access::Public | Access::Browser | Access::Client);
+        let protected =
+            !matches!(endpoint.access, Access::Public | Access::Browser | Access::Provider | Access::Client);
         let versioned = endpoint.path.starts_with("/v1/") || endpoint.path == "/mcp";
         ensure!(versioned || !protected, "{} wants a token and is neither below /v1 nor /mcp", endpoint.path);
     }

@@ -84,8 +84,8 @@ async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedI
 
     let company = Company { owner: ann.clone(), email: "ann@acme.test".to_owned(), id: workspace.clone() };
     let connection = company.connect(server).await?;
-    dns.serve(&[txt("acme.test", &company.claim_for(server, "acme.test", &connection).await?)])?;
-    ensure!(company.verify(server, "acme.test").await?.field("status") == "verified", "the domain was not verified");
+    dns.serve(&[txt("firm.test", &company.claim_for(server, "firm.test", &connection).await?)])?;
+    ensure!(company.verify(server, "firm.test").await?.field("status") == "verified", "the domain was not verified");
 
     let mut mine = vec![format!("/v1/workspaces/{workspace}"), format!("/v1/packs/{packed}")];
     for (_, path, body) in kinds() {

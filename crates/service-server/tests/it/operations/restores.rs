@@ -16,6 +16,7 @@ use service_server::{
     tasks::heartbeat,
 };
 use service_testkit::{
+    dns_server::DnsServer,
     process::Process,
     server::{Setup, SignedIn, TestServer},
     settings::Settings,
@@ -23,6 +24,7 @@ use service_testkit::{
 
 use crate::support::{
     admin::{admin, run},
+    connections::{Company, route, txt},
     failover::Pair,
 };
 
@@ -325,6 +327,51 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         assert_eq!(left.as_deref(), Some("kept"));
         let blocked = server.sql("select string_agg(host, ' ') from blocked_client_hosts").await?;
         assert_eq!(blocked.as_deref(), Some("apps.example"));
+        Ok(())
+    })
+}
+
+#[test]
+fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> {
+    let dns = DnsServer::start()?;
+    let setup = Setup::default().on_system_clock().set("dns.servers", &dns.address.to_string());
+    setup.run(async |server| {
+        let acme = Company::found(server, "ann@acme.test").await?;
+        let (deleted, disabled, kept) =
+            (acme.connect(server).await?, acme.connect(server).await?, acme.connect(server).await?);
+        let mut records = Vec::new();
+        for (domain, connection) in [("a.test", &deleted), ("b.test", &disabled), ("c.test", &kept), ("d.test", &kept)]
+        {
+            records.push((domain, acme.claim_for(server, domain, connection).await?));
+        }
+        let records: Vec<_> = records.iter().map(|(domain, value)| txt(domain, value)).collect();
+        dns.serve(&records)?;
+        for domain in ["a.test", "b.test", "c.test", "d.test"] {
+            ensure!(acme.verify(server, domain).await?.field("status") == "verified", "{domain}");
+        }
+        let tables = ["connections", "workspace_domains", "routed_domains"];
+        for table in tables {
+            server.sql(&format!("create table {table}_before as table {table}")).await?;
+        }
+        acme.send(server, "DELETE", &format!("connections/{deleted}"), None).await?;
+        acme.change(server, &disabled, &serde_json::json!({ "enabled": false })).await?;
+        acme.send(server, "DELETE", "domains/d.test", None).await?;
+
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("audit.jsonl");
+        let copy = server.sql("select string_agg(row_to_json(e)::text, E'\\n') from audit_events e").await?;
+        std::fs::write(&file, copy.context("no events")?)?;
+        restore_backup(server).await?;
+        for table in tables {
+            server.sql(&format!("delete from {table}; insert into {table} select * from {table}_before")).await?;
+        }
+        assert!(route(server, "a.test").await?.is_some() && route(server, "d.test").await?.is_some());
+        let node = start(server, &server.settings)?;
+        check_fenced(&node, None).await?;
+        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        for (domain, routed) in [("a.test", false), ("b.test", false), ("c.test", true), ("d.test", false)] {
+            assert_eq!(route(server, domain).await?.is_some(), routed, "{domain}");
+        }
         Ok(())
     })
 }

@@ -308,11 +308,11 @@ fn the_impact_counts_what_would_be_revoked() -> Result<()> {
         assert_eq!(alone.body, counted(1, 1, 0, 0), "{}", alone.text);
         let bob = server.sign_in("bob@acme.test", "read write").await?;
         server.sign_in("bob@acme.test", "read write").await?;
-        let (_, revoked) = cli_tokens::make(server, &bob, &json!({})).await?;
+        let (revoked, _) = cli_tokens::make(server, &bob, &json!({})).await?;
         cli_tokens::make(server, &bob, &json!({})).await?;
         let pair = cli_tokens::post(server, "/v1/mcp/tokens", &bob.access_token, &json!({})).await?;
         ensure!(pair.status == 201, "{}", pair.text);
-        server.http.post("/oauth/revoke", &json!({ "token": revoked })).await?;
+        cli_tokens::delete(server, &revoked, &bob.access_token).await?;
         // Users of other domains, and of subdomains, do not count.
         server.sign_in("eve@evil.test", "read write").await?;
         server.sign_in("eve@mail.acme.test", "read write").await?;

@@ -60,7 +60,9 @@ fn a_session_is_refreshed_for_the_hours_of_its_connection_and_not_revoked_then()
         let refresh_token = refreshed.field("refresh_token").to_owned();
         assert!(signed_in_as(&tab).await?.is_some());
         server.advance(60);
-        check_sso_again(&server.refresh(&refresh_token).await?, 400, "after twelve hours");
+        let waiting = server.refresh(&refresh_token).await?;
+        check_sso_again(&waiting, 400, "after twelve hours");
+        assert_eq!(waiting.body["details"]["connectionId"], acme.connection_id.to_string());
         assert_eq!(tab.get("/account").await?.next()?, "/sign-in", "the browser's session is over, too");
         assert_eq!(server.sql("select count(*) from grants where revoked_at is not null").await?.as_deref(), Some("0"));
         let expires = "select expires_at > sso_until + interval '30 days' from grants where sso_until is not null";

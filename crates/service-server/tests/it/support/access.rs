@@ -86,7 +86,13 @@ pub(crate) fn protected() -> impl Iterator<Item = (&'static Endpoint, Scope)> {
         | Access::SignedIn(needed)
         | Access::RecentSignIn(needed)
         | Access::RecentSignInForOwners(needed) => Some((*endpoint, needed)),
-        Access::Public | Access::Client | Access::Browser | Access::McpPair | Access::Mcp | Access::AnyToken => None,
+        Access::Public
+        | Access::Client
+        | Access::Browser
+        | Access::Provider
+        | Access::McpPair
+        | Access::Mcp
+        | Access::AnyToken => None,
     })
 }
 

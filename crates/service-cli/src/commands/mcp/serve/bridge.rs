@@ -162,6 +162,7 @@ impl Bridge {
         ForwardError::Failed(match error {
             SessionError::NotSignedIn => explain::no_mcp_tokens(&self.saved.origin),
             SessionError::Ended(reason) => explain::mcp_tokens_ended(reason),
+            SessionError::SsoAgain(connection_id) => explain::sso_again(&self.saved.origin, connection_id),
             SessionError::Store(_) | SessionError::Busy => session_failed(error),
             SessionError::Call(error) => self.explain_call(&error),
         })
