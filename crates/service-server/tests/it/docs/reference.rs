@@ -13,7 +13,6 @@ use service_api::{
     errors::{ErrorCode, Reason},
     openapi,
 };
-use service_testkit::server::with_server;
 
 use crate::{
     docs::description::check_file,
