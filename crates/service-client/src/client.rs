@@ -329,13 +329,11 @@ fn is_private(base_url: &str) -> bool {
 
 /// An id or a domain as one segment of a path. It is encoded, so that no text leads to another path.
 fn path_segment(text: &str) -> String {
-    let mut segment = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' => segment.push(char::from(byte)),
-            _ => segment.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    let encoded = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    let segment: String = text.bytes().map(encoded).collect();
     // Empty segments and those of dots alone would change the path.
     if segment.bytes().all(|byte| byte == b'.') { "-".to_owned() } else { segment }
 }

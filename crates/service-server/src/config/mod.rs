@@ -252,6 +252,14 @@ fn database(from: &mut sources::Reader<'_>) -> DatabaseConfig {
     }
 }
 
+fn keys(from: &mut sources::Reader<'_>) -> KeysConfig {
+    KeysConfig {
+        rotate_every: from.days("keys.rotate_every_days"),
+        publish_lead: from.seconds("keys.publish_lead_seconds"),
+        refresh_every: from.seconds_below("keys.refresh_every_seconds", 30.0, "more than 0 and less than 30 seconds"),
+    }
+}
+
 impl Config {
     /// Reads every setting, and reports all problems rather than only the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
@@ -282,15 +290,7 @@ impl Config {
                 password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
             },
             limits: limits(&mut from),
-            keys: KeysConfig {
-                rotate_every: from.days("keys.rotate_every_days"),
-                publish_lead: from.seconds("keys.publish_lead_seconds"),
-                refresh_every: from.seconds_below(
-                    "keys.refresh_every_seconds",
-                    30.0,
-                    "more than 0 and less than 30 seconds",
-                ),
-            },
+            keys: keys(&mut from),
             audit: AuditConfig { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
             restore: RestoreConfig { anchor_file: from.optional("restore.anchor_file").map(PathBuf::from) },
             documents: DocumentsConfig {

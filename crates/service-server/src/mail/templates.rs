@@ -28,6 +28,7 @@ impl Email {
     }
 
     /// The subject, and what follows.
+    #[expect(clippy::too_many_lines, reason = "an arm for each mail")]
     fn blocks<'a>(&self, writer: &Writer<'a>) -> (&'a Text, Vec<Block<'a>>) {
         let (t, mail) = (writer.t, &writer.t.mail);
         match self {

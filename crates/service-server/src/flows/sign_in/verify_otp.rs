@@ -229,12 +229,11 @@ impl Attempt<'_> {
         if !store::otps::mark_consumed(db, self.otp_id, self.now).await? {
             return Ok(Outcome::Lost);
         }
-        let user_id = match user_id {
-            Some(user_id) => user_id,
-            None => {
-                let email = EmailKey { address, shard: self.otp_id.shard() };
-                accounts::find_or_create(self.meta, db, email, self.now).await?.user_id
-            }
+        let user_id = if let Some(user_id) = user_id {
+            user_id
+        } else {
+            let email = EmailKey { address, shard: self.otp_id.shard() };
+            accounts::find_or_create(self.meta, db, email, self.now).await?.user_id
         };
         let signed_in = devices::SignedIn { user_id, address, presented: self.device, asked_by, now: self.now };
         let new_device = devices::remember(self.app, db, &signed_in).await?;

@@ -7,10 +7,13 @@
 //!
 //! A secret is sealed when it arrives, and never returned.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use service_api::{
     audit_events::EventName,
-    connections::{ConnectionImpact, CreateConnection, DefaultRole, SigningAlgorithm, SsoConnection, UpdateConnection},
+    connections::{
+        AuthMethod, ConnectionHealth, ConnectionImpact, CreateConnection, DefaultRole, SigningAlgorithm, SsoConnection,
+        UpdateConnection,
+    },
     ids::{ConnectionId, Id as _, UserId, WorkspaceId},
     page::Page,
     workspaces::Role,
@@ -147,22 +150,17 @@ pub async fn update(
     }
     if !changed.is_nothing() {
         routes::rewrite(app, &db, id).await?;
-        record(&db, actor, &connection, &changed, update, now).await?;
+        for (name, details) in events(&connection, &changed, update) {
+            actor.event(name, now, details)?.in_workspace(id).insert(&db).await?;
+        }
     }
     db.commit().await?;
     Ok(view(app, connection))
 }
 
-/// Records what an update changed: an event for its fields, and one each for enabling and requiring it.
-async fn record(
-    db: &Connection,
-    actor: &Actor<'_>,
-    connection: &StoredConnection,
-    changed: &Changed,
-    update: &UpdateConnection,
-    now: Timestamp,
-) -> Result<(), ConnectionError> {
-    let (id, workspace_id) = (connection.id, connection.workspace_id);
+/// The events of what an update changed: one for its fields, and one each for enabling and requiring it.
+fn events(connection: &StoredConnection, changed: &Changed, update: &UpdateConnection) -> Vec<(EventName, Value)> {
+    let id = connection.id;
     let mut events = Vec::new();
     if !changed.fields.is_empty() {
         events.push((EventName::ConnectionChanged, json!({ "connection": id, "fields": changed.fields })));
@@ -174,10 +172,7 @@ async fn record(
         let details = json!({ "connection": id, "required": required, "existing": update.existing });
         events.push((EventName::ConnectionRequired, details));
     }
-    for (name, details) in events {
-        actor.event(name, now, details)?.in_workspace(workspace_id).insert(db).await?;
-    }
-    Ok(())
+    events
 }
 
 /// Deletes a connection with the identities of its users. Deleting it again changes nothing.
@@ -295,10 +290,10 @@ fn draft(
             algorithms: Vec::new(),
             purposes: vec![trusted_issuers::SIGN_IN.to_owned()],
         },
-        health: Default::default(),
+        health: ConnectionHealth::default(),
         name: String::new(),
         client_id: None,
-        auth_method: Default::default(),
+        auth_method: AuthMethod::default(),
         client_secret: None,
         default_role: Role::Member,
         session_hours: 0,

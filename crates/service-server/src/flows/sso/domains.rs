@@ -11,7 +11,7 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     connections::{Change, ClaimDomain, DnsRecord, DomainStatus, UpdateDomain, WorkspaceDomain},
-    ids::{ConnectionId, Id as _, WorkspaceId},
+    ids::{Id as _, WorkspaceId},
     page::Page,
 };
 use service_rules::{
@@ -310,7 +310,7 @@ async fn view(app: &App, db: &Connection, stored: StoredDomain) -> Result<Worksp
         record: DnsRecord { name: stored.domain.clone(), record_type: "TXT".to_owned(), value },
         domain: stored.domain,
         status,
-        connection_id: stored.connection_id.map(ConnectionId::from),
+        connection_id: stored.connection_id,
         created_at: stored.created_at,
         verified_at: stored.verified_at,
         checked_at: stored.checked_at,

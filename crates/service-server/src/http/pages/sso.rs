@@ -163,13 +163,14 @@ pub async fn callback(
     Extension(meta): Extension<RequestMeta>,
     _: Navigation,
     RequestBrowser(browser): RequestBrowser,
-    PathId(connection_id): PathId,
     request: Request,
 ) -> Result<Response, ApiError> {
     let pairs = pairs(&request)?;
+    // Of the path, only the id of the connection varies.
+    let connection_id = request.uri().path().rsplit('/').next().unwrap_or_default();
     let finished = match (browser, ProviderResponse::read(&pairs)) {
         (Some(mut browser), Some(response)) => {
-            let finished = callback::finish(&app, &meta, &mut browser, &connection_id, &response).await;
+            let finished = callback::finish(&app, &meta, &mut browser, connection_id, &response).await;
             finished.map(|finished| (browser, finished))
         }
         _ => Err(SsoError::ForeignResponse),

@@ -111,6 +111,7 @@ async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedI
              insert into client_assertions values ('x', 7, '2027-01-16Z');
              insert into blocked_client_hosts values ('bad.test', 'eve', '2027-01-15Z');
              insert into identities select id, 'sub', shard, created_by, 'ann@acme.test', created_at, created_at from connections;
+             insert into logout_tokens select id, 'jti', shard, '2027-01-16Z' from connections;
              insert into user_connections select created_by, 7, id, 'sub', created_at, created_at from connections",
         )
         .await?;

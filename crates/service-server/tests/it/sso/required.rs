@@ -1,6 +1,7 @@
 //! Where single sign-on is required, nothing else signs a user in, except break-glass owners.
 
 use anyhow::{Context as _, Result};
+use reqwest::Method;
 use serde_json::json;
 use service_api::{
     ids::{GrantId, Id as _, UserId},
@@ -181,7 +182,6 @@ fn the_last_break_glass_owner_cannot_leave_be_removed_or_demoted_so_19() -> Resu
             let request = server.http.request(method, path).bearer_auth(&who.access_token).json(&body);
             server.http.send(request).await
         };
-        use reqwest::Method;
         let conflicts = [
             send(Method::DELETE, &member(olga.user_id), &olga, json!({})).await?,
             send(Method::DELETE, &member(olga.user_id), &otto, json!({})).await?,
@@ -274,7 +274,7 @@ fn step_up_needs_the_company_as_well() -> Result<()> {
         acme.require(server, &[acme.owner_id]).await?;
         server.advance(16 * 60);
         let refreshed = server.refresh(&ann.refresh_token).await?;
-        let request = server.http.request(reqwest::Method::POST, "/v1/cli/tokens");
+        let request = server.http.request(Method::POST, "/v1/cli/tokens");
         let request = request.bearer_auth(refreshed.field("access_token"));
         let refused = server.http.send(request.json(&json!({ "scopes": ["read"] }))).await?;
         assert_eq!(refused.error(), "insufficient_user_authentication", "{}", refused.text);

@@ -44,6 +44,7 @@ pub(crate) fn allowing(setup: Setup, ports: &[&ProviderPort]) -> Setup {
 }
 
 /// A workspace with an enabled connection, and an owner.
+#[expect(clippy::struct_field_names, reason = "ids of three kinds")]
 pub(crate) struct Company {
     pub(crate) workspace_id: WorkspaceId,
     pub(crate) connection_id: ConnectionId,

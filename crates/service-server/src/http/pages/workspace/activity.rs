@@ -175,7 +175,13 @@ pub async fn show(
 fn chosen(query: &Query) -> String {
     let fields = ["member", "event", "since", "until"].into_iter();
     let fields = fields.filter_map(|name| Some((name, query.get(name).filter(|value| !value.is_empty())?)));
-    fields.map(|(name, value)| format!("{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC))).collect()
+    let mut text = String::new();
+    for (name, value) in fields {
+        text.extend([name, "="]);
+        text.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
+        text.push('&');
+    }
+    text
 }
 
 /// The kinds of events that a workspace can have, by their names.
