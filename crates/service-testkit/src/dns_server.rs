@@ -21,10 +21,10 @@ pub enum Record<'a> {
 /// A running `dnsmasq` that knows all domains below `test` and `example`. It is killed when dropped.
 pub struct DnsServer {
     pub address: SocketAddr,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<Dnsmasq>>,
 }
 
-struct Process {
+struct Dnsmasq {
     child: Child,
     /// Kept open, so that the server can write its log.
     log: BufReader<ChildStderr>,
@@ -58,12 +58,12 @@ impl DnsServer {
         // The former process frees the port before the next one takes it.
         drop(process.take());
         arguments.push(format!("--port={}", self.address.port()));
-        *process = Some(Process::spawn(&arguments)?);
+        *process = Some(Dnsmasq::spawn(&arguments)?);
         Ok(())
     }
 }
 
-impl Process {
+impl Dnsmasq {
     fn spawn(arguments: &[String]) -> Result<Self> {
         let program = if std::fs::exists("/usr/sbin/dnsmasq")? { "/usr/sbin/dnsmasq" } else { "dnsmasq" };
         let mut child = Command::new(program)
@@ -88,7 +88,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for Dnsmasq {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

@@ -114,16 +114,10 @@ impl Email {
                 (&texts.subject, vec![filled(&happened), plain(&texts.blocked), plain(&texts.next), review])
             }
             Self::DomainFailing { domain, record, lost_at, .. } => {
-                let texts = &mail.domain_failing;
-                let happened = filled(&writer.at_url(&texts.happened).with("domain", domain));
-                let lost = filled(&texts.lost.with("domain", domain).with("date", t.moment(*lost_at)));
-                (&texts.subject, writer.with_record(vec![happened, lost], domain, record))
+                (&mail.domain_failing.subject, writer.domain_failing(domain, record, *lost_at))
             }
             Self::DomainLost { domain, record, taken_over, .. } => {
-                let texts = &mail.domain_lost;
-                let happened = if *taken_over { &texts.taken_over } else { &texts.happened };
-                let happened = filled(&writer.at_url(happened).with("domain", domain));
-                (&texts.subject, writer.with_record(vec![happened, plain(&texts.sign_in)], domain, record))
+                (&mail.domain_lost.subject, writer.domain_lost(domain, record, *taken_over))
             }
         }
     }
@@ -201,6 +195,20 @@ impl<'a> Writer<'a> {
             filled(&texts.expires.with("date", self.t.moment(expires_at))),
             filled(&texts.ignore.with("inviter", invited_by)),
         ]
+    }
+
+    fn domain_failing(&self, domain: &str, record: &str, lost_at: Timestamp) -> Vec<Block<'a>> {
+        let texts = &self.t.mail.domain_failing;
+        let happened = filled(&self.at_url(&texts.happened).with("domain", domain));
+        let lost = filled(&texts.lost.with("domain", domain).with("date", self.t.moment(lost_at)));
+        self.with_record(vec![happened, lost], domain, record)
+    }
+
+    fn domain_lost(&self, domain: &str, record: &str, taken_over: bool) -> Vec<Block<'a>> {
+        let texts = &self.t.mail.domain_lost;
+        let happened = if taken_over { &texts.taken_over } else { &texts.happened };
+        let happened = filled(&self.at_url(happened).with("domain", domain));
+        self.with_record(vec![happened, plain(&texts.sign_in)], domain, record)
     }
 
     /// The DNS record to add, and where the domain is managed, follow.

@@ -30,6 +30,8 @@ pub(super) struct Changed {
     pub(super) fields: Vec<&'static str>,
     pub(super) enabled: Option<bool>,
     pub(super) required: Option<bool>,
+    /// What happens to existing sessions and tokens.
+    pub(super) existing: Option<ExistingCredentials>,
     pub(super) token_days: bool,
 }
 
@@ -100,6 +102,9 @@ fn apply_provider(
         changed.fields.push("clientSecret");
     }
     if connection.auth_method == AuthMethod::PrivateKeyJwt {
+        if update.client_secret.is_some() {
+            return Err(invalid("clientSecret", "is not used with private_key_jwt. Leave it out").into());
+        }
         connection.client_secret = None;
     }
     if let Some(algorithms) = &update.algorithms {
@@ -171,7 +176,7 @@ async fn apply_state(
     if required == was_required {
         return Ok(());
     }
-    changed.required = Some(required);
+    (changed.required, changed.existing) = (Some(required), update.existing);
     connection.required_at = required.then_some(now);
     connection.revoke_before = match (required, update.existing) {
         (true, None) => return Err(invalid("existing", "is required: send \"revoke\" or \"keep\"").into()),

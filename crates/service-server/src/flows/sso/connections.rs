@@ -150,7 +150,7 @@ pub async fn update(
     }
     if !changed.is_nothing() {
         routes::rewrite(app, &db, id).await?;
-        for (name, details) in events(&connection, &changed, update) {
+        for (name, details) in events(&connection, &changed) {
             actor.event(name, now, details)?.in_workspace(id).insert(&db).await?;
         }
     }
@@ -159,7 +159,7 @@ pub async fn update(
 }
 
 /// The events of what an update changed: one for its fields, and one each for enabling and requiring it.
-fn events(connection: &StoredConnection, changed: &Changed, update: &UpdateConnection) -> Vec<(EventName, Value)> {
+fn events(connection: &StoredConnection, changed: &Changed) -> Vec<(EventName, Value)> {
     let id = connection.id;
     let mut events = Vec::new();
     if !changed.fields.is_empty() {
@@ -169,7 +169,7 @@ fn events(connection: &StoredConnection, changed: &Changed, update: &UpdateConne
         events.push((EventName::ConnectionEnabled, json!({ "connection": id, "enabled": enabled })));
     }
     if let Some(required) = changed.required {
-        let details = json!({ "connection": id, "required": required, "existing": update.existing });
+        let details = json!({ "connection": id, "required": required, "existing": changed.existing });
         events.push((EventName::ConnectionRequired, details));
     }
     events

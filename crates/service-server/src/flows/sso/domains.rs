@@ -34,7 +34,8 @@ use crate::{
         sign_in::{email_key, step_up::RecentSignIn},
         sso::{
             connections::{self, ConnectionError},
-            domain_checks, routes,
+            domain_checks::{self, Loss},
+            routes,
         },
         workspaces::{WorkspaceError, access},
     },
@@ -82,7 +83,7 @@ pub struct DomainPath<'a> {
 }
 
 impl DomainPath<'_> {
-    /// The domain in its one spelling. One that cannot be claimed is claimed by nobody.
+    /// The domain in its one spelling. A workspace has none that cannot be claimed.
     fn read_domain(self) -> Result<Domain, DomainClaimError> {
         Domain::parse(self.domain).map_err(|_| DomainClaimError::NotFound)
     }
@@ -226,7 +227,7 @@ pub async fn verify(app: &App, actor: &Actor<'_>, path: DomainPath<'_>) -> Resul
     app.metrics.domain_checked(if is_found { "found" } else { "missing" });
     if is_found {
         if let Some(other) = holder.filter(|holder| *holder != id) {
-            take_over(app, &db, other, &domain, &texts).await?;
+            take_over(app, &db, other, &Answer { domain: &domain, texts: &texts, now }).await?;
         }
         mark_verified(app, &db, actor, &mut stored, now).await?;
     } else {
@@ -244,22 +245,29 @@ pub async fn verify(app: &App, actor: &Actor<'_>, path: DomainPath<'_>) -> Resul
     Ok(shown)
 }
 
-/// Takes a domain from the workspace that had verified it, unless its record is still among these.
+/// What DNS answered about a domain.
+struct Answer<'a> {
+    domain: &'a Domain,
+    texts: &'a [String],
+    now: Timestamp,
+}
+
+/// Takes a domain from the workspace that had verified it, unless its record is still in DNS.
 async fn take_over(
     app: &App,
     db: &Connection,
     other: WorkspaceId,
-    domain: &Domain,
-    texts: &[String],
+    answer: &Answer<'_>,
 ) -> Result<(), DomainClaimError> {
-    let record = email_key::record_value(app, db, other, domain.as_str()).await?;
-    if has_record(texts, &record) {
-        return Err(DomainClaimError::VerifiedElsewhere { domain: domain.to_string(), record });
+    let domain = answer.domain.as_str();
+    let record = email_key::record_value(app, db, other, domain).await?;
+    if has_record(answer.texts, &record) {
+        return Err(DomainClaimError::VerifiedElsewhere { domain: domain.to_owned(), record });
     }
-    if let Some(lost) = store::workspace_domains::find(db, other, domain.as_str()).await? {
-        domain_checks::lose(app, db, lost, domain_checks::Loss::TakenOver, app.clock.now()).await?;
+    if let Some(lost) = store::workspace_domains::find(db, other, domain).await? {
+        domain_checks::lose(app, db, lost, Loss::TakenOver, answer.now).await?;
     }
-    Ok(routes::remove(app, db, other, domain.as_str()).await?)
+    Ok(routes::remove(app, db, other, domain).await?)
 }
 
 async fn mark_verified(

@@ -4,7 +4,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use service_api::{ids::WorkspaceId, workspaces::Role};
 use service_rules::lifetimes;
-use service_testkit::server::{TestServer, with_server};
+use service_testkit::{
+    dns_server::DnsServer,
+    server::{Setup, TestServer, with_server},
+};
 
 use crate::support::{
     admin, cli_tokens,
@@ -80,6 +83,7 @@ fn wrong_fields_are_named() -> Result<()> {
             (json!({ "clientId": "sérvice" }), "clientId"),
             (json!({ "clientSecret": "a\nb" }), "clientSecret"),
             (json!({ "clientSecret": " padded" }), "clientSecret"),
+            (json!({ "clientSecret": "unused", "authMethod": "private_key_jwt" }), "clientSecret"),
             (json!({ "sessionHours": 0 }), "sessionHours"),
             (json!({ "sessionHours": 721 }), "sessionHours"),
             (json!({ "tokenDays": 0 }), "tokenDays"),
@@ -110,25 +114,37 @@ fn wrong_fields_are_named() -> Result<()> {
         ] {
             assert_eq!(acme.change(server, &id, &body).await?.error(), "invalid_request", "{body}");
         }
+        let pasted =
+            acme.change(server, &id, &json!({ "jwks": { "keys": [key] }, "algorithms": ["ES256", "ES256"] })).await?;
+        assert_eq!((&pasted.body["jwks"]["keys"][0], &pasted.body["algorithms"]), (&key, &json!(["ES256"])));
+        let discovered = acme.change(server, &id, &json!({ "jwks": null })).await?;
+        assert!(discovered.status == 200 && discovered.body.get("jwks").is_none(), "{}", discovered.text);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_issuer_is_secure_and_belongs_to_one_tenant() -> Result<()> {
+    let setup = Setup::default().set("sso.allowed_issuers", "http://127.0.0.1:9000=127.0.0.0/8");
+    setup.run(async |server| {
+        let acme = Company::found(server, "ann@acme.test").await?;
+        let create = async |issuer| acme.create(server, &json!({ "name": "Acme", "issuer": issuer })).await;
         for issuer in [
             "http://idp.acme.test",
-            "http://127.0.0.1:9000",
+            "http://127.0.0.1:9001",
+            "http://127.0.0.1:9000/",
             "idp.acme.test",
             "https://idp.acme.test?x=1",
             "https://login.microsoftonline.com/common/v2.0",
             "https://login.microsoftonline.com/organizations/v2.0",
             "https://login.microsoftonline.com/consumers/v2.0",
         ] {
-            let refused = acme.create(server, &json!({ "name": "Acme", "issuer": issuer })).await?;
+            let refused = create(issuer).await?;
             assert_eq!((refused.status.as_u16(), refused.error()), (422, "validation_failed"), "{issuer}");
             assert!(refused.body["details"]["fields"].get("issuer").is_some(), "{issuer}");
         }
-        assert_eq!(acme.create(server, &json!({ "name": "Entra", "issuer": TENANT })).await?.status, 201);
-        let pasted =
-            acme.change(server, &id, &json!({ "jwks": { "keys": [key] }, "algorithms": ["ES256", "ES256"] })).await?;
-        assert_eq!((&pasted.body["jwks"]["keys"][0], &pasted.body["algorithms"]), (&key, &json!(["ES256"])));
-        let discovered = acme.change(server, &id, &json!({ "jwks": null })).await?;
-        assert!(discovered.status == 200 && discovered.body.get("jwks").is_none(), "{}", discovered.text);
+        assert_eq!(create(TENANT).await?.status, 201);
+        assert_eq!(create("http://127.0.0.1:9000").await?.status, 201, "an operator allows it");
         Ok(())
     })
 }
@@ -167,7 +183,7 @@ fn a_connection_is_enabled_only_after_it_was_tried_as_it_is() -> Result<()> {
 }
 
 /// A company whose domain is verified and whose connection is enabled.
-async fn routed(server: &TestServer, dns: &service_testkit::dns_server::DnsServer) -> Result<(Company, String)> {
+async fn routed(server: &TestServer, dns: &DnsServer) -> Result<(Company, String)> {
     let acme = Company::found(server, "ann@acme.test").await?;
     let id = acme.connect(server).await?;
     let value = acme.claim_for(server, "acme.test", &id).await?;
@@ -243,7 +259,7 @@ fn the_last_break_glass_owner_cannot_leave_while_sso_is_required() -> Result<()>
 }
 
 #[test]
-fn a_connection_is_deleted_with_its_identities_and_routes_nobody() -> Result<()> {
+fn a_connection_is_deleted_with_its_identities_and_routes() -> Result<()> {
     with_dns(async |server, dns| {
         let (acme, id) = routed(server, dns).await?;
         let uuid = service_api::ids::Id::uuid(id.parse::<service_api::ids::ConnectionId>()?);

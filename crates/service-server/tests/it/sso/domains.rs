@@ -309,7 +309,7 @@ fn domains_and_their_checks_are_limited() -> Result<()> {
 }
 
 #[test]
-fn a_deleted_workspace_routes_nobody_and_frees_its_domains() -> Result<()> {
+fn a_deleted_workspace_has_no_routes_and_frees_its_domains() -> Result<()> {
     with_dns(async |server, dns| {
         let (acme, dock) =
             (Company::found(server, "ann@acme.test").await?, Company::found(server, "bob@dock.test").await?);

@@ -2,6 +2,7 @@
 
 mod callback;
 mod connections;
+mod domain_races;
 mod domains;
 pub(crate) mod issuer_tokens;
 pub(crate) mod issuers;
