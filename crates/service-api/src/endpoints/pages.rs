@@ -24,6 +24,8 @@ pub const SSO_BACKCHANNEL_LOGOUT: Endpoint = Endpoint {
     query: &[],
 };
 pub const CONTINUE_WITH_SSO: Endpoint = page(Method::Post, "/sign-in/{flowId}/sso");
+pub const SHOW_EMERGENCY_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}/emergency");
+pub const SEND_EMERGENCY_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/emergency");
 pub const SHOW_LINK: Endpoint = page(Method::Get, "/sign-in/{flowId}/link");
 pub const ENTER_LINK_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/link");
 pub const RESEND_LINK_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/link/resend");
@@ -106,6 +108,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SSO_CALLBACK,
     &SSO_BACKCHANNEL_LOGOUT,
     &CONTINUE_WITH_SSO,
+    &SHOW_EMERGENCY_SIGN_IN,
+    &SEND_EMERGENCY_CODE,
     &SHOW_LINK,
     &ENTER_LINK_CODE,
     &RESEND_LINK_CODE,

@@ -154,6 +154,8 @@ fn pages() -> Router<App> {
         .merge(page(&endpoints::SSO_START, sso::begin))
         .merge(page(&endpoints::SSO_CALLBACK, sso::callback))
         .merge(page(&endpoints::CONTINUE_WITH_SSO, sso::continue_with))
+        .merge(page(&endpoints::SHOW_EMERGENCY_SIGN_IN, sso::show_emergency))
+        .merge(page(&endpoints::SEND_EMERGENCY_CODE, sso::send_emergency))
         .merge(page(&endpoints::SHOW_LINK, sso::show_link))
         .merge(page(&endpoints::ENTER_LINK_CODE, sso::enter_link))
         .merge(page(&endpoints::RESEND_LINK_CODE, sso::resend_link))

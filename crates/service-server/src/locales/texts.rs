@@ -259,7 +259,8 @@ texts! {
         refused_next: Text, invalid: Text, invalid_text: Sentence, invalid_next: Text, no_address: Sentence,
         unverified_address: Sentence, foreign_domain: Sentence, other_tenant: Sentence, identity_next: Text,
         disabled: Text, disabled_next: Text, not_fresh: Sentence, not_fresh_text: Sentence,
-        not_fresh_next: Sentence, again: Text,
+        not_fresh_next: Sentence, again: Text, emergency_link: Text, emergency_title: Text, emergency_text: Text,
+        emergency_send: Text,
     }
     Clients {
         web: Text, command_line: Text, mcp: Text, app: Text, unverified: Text,

@@ -78,6 +78,8 @@ pub struct RefusedSignIn {
     pub flow_id: FlowId,
     /// An owner tries the connection.
     pub is_try: bool,
+    /// Nothing else signs users of the company in.
+    pub required: bool,
     pub error: RefusedSignInError,
 }
 
@@ -118,6 +120,14 @@ impl RefusedSignInError {
     }
 }
 
+impl RefusedSignInError {
+    /// Whether the provider fails, or the connection to it is set up wrongly. Otherwise this user is refused.
+    #[must_use]
+    pub const fn is_of_provider(&self) -> bool {
+        !matches!(self, Self::Identity(_) | Self::NotFresh(_))
+    }
+}
+
 /// Returns a connection that users can sign in through. A connection that an owner tries need not be enabled.
 async fn find_usable(db: &Connection, id: ConnectionId, is_try: bool) -> Result<StoredConnection, SsoError> {
     let connection = store::connections::find(db, id).await?.ok_or(SsoError::NotAvailable)?;
@@ -137,6 +147,7 @@ fn refused(connection: &StoredConnection, flow: &SignInFlow, error: impl Into<Re
         company: connection.name.clone(),
         flow_id: flow.id,
         is_try: is_try(flow),
+        required: connection.required_at.is_some(),
         error: error.into(),
     }))
 }

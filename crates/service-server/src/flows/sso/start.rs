@@ -74,7 +74,7 @@ pub async fn begin(
     let begun = if parameters.has_client() {
         authorize::begin(app, meta, seen, parameters).await?
     } else {
-        begin_account(app, meta, seen).await?
+        begin_account(app, meta, seen, id).await?
     };
     let Begun { browser: Some(browser), next: Next::SignIn(flow_id) } = begun else { return Ok(Started::Next(begun)) };
     choose(app, flow_id, Some(id), None).await?;
@@ -87,10 +87,15 @@ pub async fn begin(
     Ok(Started::HandOff(browser, hand_off))
 }
 
-/// Begins a sign-in to the account pages. A user who is signed in already stays signed in.
-async fn begin_account(app: &App, meta: &RequestMeta, seen: Option<Browser>) -> Result<Begun, SsoError> {
+/// Begins a sign-in to the account pages. A user who is signed in through the connection already stays signed in.
+async fn begin_account(
+    app: &App,
+    meta: &RequestMeta,
+    seen: Option<Browser>,
+    connection_id: ConnectionId,
+) -> Result<Begun, SsoError> {
     let browser = match seen {
-        Some(browser) if browser.person.is_some() => {
+        Some(browser) if signed_in_through(&browser) == Some(connection_id) => {
             return Ok(Begun { browser: Some(browser), next: Next::Account });
         }
         Some(browser) => browser,
@@ -212,12 +217,17 @@ pub async fn hand_off(
     Ok(HandOff { company: connection.name, location: location.into() })
 }
 
+/// The connection through which the user of a browser signed in.
+fn signed_in_through(browser: &Browser) -> Option<ConnectionId> {
+    browser.person.as_ref()?.connection_id
+}
+
 /// Whether the provider has to ask the user to sign in again, although it may know the user.
 fn needs_fresh(flow: &SignInFlow, browser: &Browser) -> bool {
     match &flow.wish {
         SignInPurpose::Access(request) => request.prompt.login || request.max_age.is_some(),
-        // A user who is signed in and has to sign in again, to do something that needs a recent sign-in.
-        SignInPurpose::Account => browser.person.is_some(),
+        // A user who signed in there and has to sign in again, to do something that needs a recent sign-in.
+        SignInPurpose::Account => signed_in_through(browser).is_some(),
         SignInPurpose::Unread(_) | SignInPurpose::TryConnection(_) => false,
     }
 }

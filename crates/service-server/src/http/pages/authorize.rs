@@ -93,6 +93,7 @@ fn offer(
         detail: Some(refused),
         next: if location.is_some() { &trust } else { "" },
         link: location.map(|href| Link { href, text: &back }),
+        other: None,
     };
     problem.show(texts, StatusCode::BAD_REQUEST, request_id)
 }

@@ -27,6 +27,7 @@ struct ProblemPage<'a> {
     next: &'a str,
     request_id: &'a str,
     link: Option<Link<'a>>,
+    other: Option<Link<'a>>,
 }
 
 pub(super) struct Link<'a> {
@@ -42,6 +43,8 @@ pub(super) struct Problem<'a> {
     pub(super) detail: Option<&'a str>,
     pub(super) next: &'a str,
     pub(super) link: Option<Link<'a>>,
+    /// Another way, for few users.
+    pub(super) other: Option<Link<'a>>,
 }
 
 /// An error of any kind, on a page.
@@ -79,7 +82,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
         text,
         next: &t.expired_next,
         link: Some(Link { href: "/sign-in", text: &t.sign_in_again }),
-        detail: None,
+        ..Problem::default()
     };
     match problem {
         PageProblem::ForeignForm => Problem {
@@ -87,7 +90,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             text: &t.foreign_form,
             next: &t.form_next,
             link: Some(Link { href: "/account", text: &t.try_again }),
-            detail: None,
+            ..Problem::default()
         },
         PageProblem::NotANavigation => Problem {
             heading: &t.navigation,
@@ -138,12 +141,12 @@ fn by_status<'a>(texts: &'a Texts, status: StatusCode, limited_next: Option<&'a 
     let to_account = matches!(status.as_u16(), 403 | 404);
     let link = to_account.then_some(Link { href: "/account", text: &t.account });
     let next = limited_next.filter(|_| status == StatusCode::TOO_MANY_REQUESTS).unwrap_or(next);
-    Problem { heading, text, next, link, detail: None }
+    Problem { heading, text, next, link, ..Problem::default() }
 }
 
 impl Problem<'_> {
     pub(super) fn show(self, texts: &Texts, status: StatusCode, request_id: &str) -> Result<Response, ApiError> {
-        let Self { heading, text, detail, next, link } = self;
+        let Self { heading, text, detail, next, link, other } = self;
         let template = ProblemPage {
             t: texts,
             title: heading,
@@ -154,6 +157,7 @@ impl Problem<'_> {
             next,
             request_id,
             link,
+            other,
         };
         page(texts, status, &template, None)
     }

@@ -52,6 +52,18 @@ struct HandOffPage<'a> {
 }
 
 #[derive(Template)]
+#[template(path = "pages/emergency.html")]
+struct EmergencyPage<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    csrf: String,
+    action: String,
+    email: &'a str,
+    problem: Option<String>,
+}
+
+#[derive(Template)]
 #[template(path = "pages/link.html")]
 struct LinkPage<'a> {
     t: &'a Texts,
@@ -155,6 +167,70 @@ pub async fn continue_with(
             Err(error) => sso_problem::show(&app, &meta, error),
         },
     }
+}
+
+/// Where a break-glass owner requests a code, although single sign-on is required.
+pub async fn show_emergency(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let (browser, flow) = sign_in::find(&app, browser, &id).await?;
+    let email = flow.email.as_ref().map_or("", Address::as_str);
+    let entered = EnteredAddress { email, problem: None };
+    emergency_page(&app, app.locales.of(meta.language), &browser, &flow, entered)
+}
+
+/// Sends a code to an address, whatever its domain. Whether the mail holds one, and whether the code signs in, depends on its
+/// owner.
+pub async fn send_emergency(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
+    let email = form.get("email").to_owned();
+    let (browser, flow) = sign_in::find(&app, Some(form.browser), &id).await?;
+    let sent = match Address::parse(&email) {
+        Ok(address) => browser::send_code(&app, &meta, &flow, &address).await,
+        Err(refusal) => Err(refusal.into()),
+    };
+    match sent {
+        Ok(()) => see_other(&format!("/sign-in/{id}/code")),
+        Err(failure) => {
+            let problem = sign_in::describe(t, failure)?;
+            let entered = EnteredAddress { email: &email, problem: Some(&problem) };
+            emergency_page(&app, t, &browser, &flow, entered)
+        }
+    }
+}
+
+fn emergency_page(
+    app: &App,
+    t: &Texts,
+    browser: &Browser,
+    flow: &SignInFlow,
+    entered: EnteredAddress<'_>,
+) -> Result<Response, ApiError> {
+    let EnteredAddress { email, problem } = entered;
+    let template = EmergencyPage {
+        t,
+        title: &t.sso.emergency_title,
+        stylesheet: STYLESHEET,
+        csrf: browser.form_token(app),
+        action: format!("/sign-in/{}/emergency", flow.id),
+        email,
+        problem: sign_in::text_of(problem),
+    };
+    Ok(sign_in::with_problem(page(t, StatusCode::OK, &template, None)?, problem))
+}
+
+/// The address in a form that is shown again, and what is wrong with it.
+struct EnteredAddress<'a> {
+    email: &'a str,
+    problem: Option<&'a SignInProblem>,
 }
 
 /// `/sso/callback/{connectionId}`

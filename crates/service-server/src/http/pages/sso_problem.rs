@@ -33,14 +33,14 @@ pub(super) fn show(app: &App, meta: &RequestMeta, error: SsoError) -> Result<Res
             text: &texts.not_available_text,
             next: &texts.not_available_next,
             link: sign_in,
-            detail: None,
+            ..Problem::default()
         },
         SsoError::ForeignResponse => Problem {
             heading: &texts.foreign,
             text: &texts.foreign_text,
             next: &texts.foreign_next,
             link: sign_in,
-            detail: None,
+            ..Problem::default()
         },
         SsoError::Refused(refused) => return Refusal::of(t, &refused).show(t, meta, &refused),
         SsoError::Authorize(error) => return Err(error.into()),
@@ -108,12 +108,16 @@ impl Refusal {
     fn show(&self, t: &Texts, meta: &RequestMeta, refused: &RefusedSignIn) -> Result<Response, ApiError> {
         let detail = detail(refused);
         let again = format!("/sign-in/{}", refused.flow_id);
+        let emergency = format!("{again}/emergency");
         let problem = Problem {
             heading: &self.heading,
             text: &self.text,
             next: &self.next,
             detail: detail.as_deref(),
             link: Some(Link { href: &again, text: &t.sso.again }),
+            // Only where nothing else signs in, and where it is not the user who is refused.
+            other: (refused.required && refused.error.is_of_provider())
+                .then_some(Link { href: &emergency, text: &t.sso.emergency_link }),
         };
         let mut response = problem.show(t, self.status, &meta.request_id)?;
         if self.status == StatusCode::SERVICE_UNAVAILABLE {

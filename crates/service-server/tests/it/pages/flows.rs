@@ -55,6 +55,8 @@ async fn forms(server: &TestServer, tab: &Tab, client: &str) -> Result<Vec<Strin
     let mut paths = ["", "/code", "/resend"].map(|end| format!("/sign-in/{id}{end}")).to_vec();
     paths.extend([consent.clone(), format!("{consent}/switch"), format!("/account/sessions/{grant}/end")]);
     paths.extend(["/account/tokens", "/account/tokens/clit_x/revoke", "/sign-out"].map(str::to_owned));
+    paths.extend(["/sso", "/emergency", "/link", "/link/resend"].map(|end| format!("/sign-in/{id}{end}")));
+    paths.push("/workspaces/wsp_x/connections/conn_x/try".to_owned());
     paths.extend(["/account/sessions/end-all", "/account/apps/consent_x/remove"].map(str::to_owned));
     Ok(paths)
 }

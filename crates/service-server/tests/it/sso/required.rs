@@ -17,6 +17,7 @@ use service_testkit::{
 use crate::support::{
     cli_tokens, mcp_tokens,
     otp::wrong,
+    provider::Fault,
     sso::{Company, at_provider, company, company_of, sign_in, signed_in_as, user, with_provider},
 };
 
@@ -154,6 +155,33 @@ fn a_break_glass_owner_signs_in_by_code_three_times_a_month_and_all_owners_hear_
         let path = tab.get("/sign-in").await?.next()?.to_owned();
         tab.get(&path).await?;
         tab.submit(&path, &[("email", "olga@acme.test")]).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_break_glass_owner_reaches_the_code_on_the_page_when_the_provider_fails() -> Result<()> {
+    with_provider(async |server, provider| {
+        strict_company(server, provider).await?;
+        let tab = Tab::open(server)?;
+        let path = tab.get("/sign-in").await?.next()?.to_owned();
+        tab.get(&path).await?;
+        provider.fail(Fault::Down);
+        let failed = tab.submit(&path, &[("email", "olga@acme.test")]).await?;
+        assert_eq!(failed.status, 503, "{}", failed.text);
+        let emergency = format!("{path}/emergency");
+        assert!(failed.text.contains(&emergency), "{}", failed.text);
+        for (email, works) in [("otto@acme.test", false), ("olga@acme.test", true)] {
+            tab.get(&emergency).await?;
+            let sent = tab.submit(&emergency, &[("email", email)]).await?;
+            let code_path = sent.next()?.to_owned();
+            tab.get(&code_path).await?;
+            let code = if works { server.mailbox.next_code_to(email).await? } else { "12345678".to_owned() };
+            server.leaks.register("otp code", &code);
+            let entered = tab.submit(&code_path, &[("code", &code)]).await?;
+            assert_eq!(entered.status.as_u16(), if works { 303 } else { 400 }, "{email}: {}", entered.text);
+        }
+        assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("olga@acme.test"));
         Ok(())
     })
 }

@@ -179,15 +179,23 @@ fn another_site_cannot_sign_a_user_in_without_a_click_bw_11() -> Result<()> {
 }
 
 #[test]
-fn a_user_who_is_signed_in_stays_signed_in() -> Result<()> {
+fn a_user_who_is_signed_in_through_the_connection_stays_signed_in() -> Result<()> {
     with_provider(async |server, provider| {
         let acme = company(server, provider, "acme.test").await?;
+        provider.sign_in_as(&user("ann", "ann@acme.test"));
         let tab = Tab::open(server)?;
+        // A user who is signed in by a code is sent to the provider, without being asked for a password there.
         let begun = tab.get("/sign-in").await?;
         tab.sign_in(&server.mailbox, begun.next()?, "bob@other.test").await?;
-        assert_eq!(tab.get(&acme.start()).await?.next()?, "/account");
+        let foreign = tab.send(tab.request(Method::GET, &acme.start()).header("sec-fetch-site", "cross-site")).await?;
+        assert!(foreign.next()?.starts_with("/sign-in/"), "another site does not decide who is signed in");
         assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("bob@other.test"));
-        assert_eq!(provider.requests(), 0);
+        sign_in(server, &tab, &acme.start()).await?;
+        assert_eq!(provider.asked("prompt"), None);
+        assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));
+        let requests = provider.requests();
+        assert_eq!(tab.get(&acme.start()).await?.next()?, "/account");
+        assert_eq!(provider.requests(), requests);
         Ok(())
     })
 }
