@@ -124,7 +124,7 @@ fn a_provider_that_does_not_answer_is_named_within_five_seconds_and_owners_read_
         rig.provider.answer(ProviderMode::Silent, "/").await?;
         let began = Instant::now();
         rig.begin_sign_in(&browser, "bob@acme.test").await?;
-        browser.wait_for("h1").await?;
+        browser.wait_for(".after code").await?;
         ensure!(began.elapsed() <= PROVIDER_DOWN_PAGE, "it took {:?}", began.elapsed());
         let page = browser.text("body").await?;
         ensure!(page.contains("Acme isn’t responding"), "{page}");
@@ -137,7 +137,7 @@ fn a_provider_that_does_not_answer_is_named_within_five_seconds_and_owners_read_
         let began = Instant::now();
         browser.click("button[type=submit]").await?;
         browser.wait_for_address("/sso/callback/").await?;
-        browser.wait_for("h1").await?;
+        browser.wait_for(".after code").await?;
         ensure!(began.elapsed() <= PROVIDER_DOWN_PAGE, "it took {:?}", began.elapsed());
         ensure!(browser.text("body").await?.contains("Acme isn’t responding"), "{}", browser.source().await?);
         owner.go(&format!("{}/workspaces/{workspace}/connections", rig.server.http.url)).await?;
