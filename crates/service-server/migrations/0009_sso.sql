@@ -127,13 +127,14 @@ create index logout_tokens_by_expiry on logout_tokens (expires_at);
 -- A sign-in that a browser was sent to a provider for. `sso_digest` is the SHA-256 of the secret in `state`; it is null
 -- again when the response has arrived. `sso_identity` is a verified identity of a user who has to prove once, by a code,
 -- that the existing account with the same address is theirs. `sso_try`: an owner tries the connection, and no user is
--- signed in.
+-- signed in. `return_to` is the page of a workspace to which an owner returns who had to sign in again to change it.
 alter table sign_in_flows
     add column sso_connection_id uuid,
     add column sso_digest        bytea,
     add column sso_forced        boolean,
     add column sso_identity      jsonb,
-    add column sso_try           boolean;
+    add column sso_try           boolean,
+    add column return_to         jsonb;
 
 -- The connection through which the user signed in, and when the provider says that the user authenticated. Null: the
 -- provider did not say, and was not told to ask.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId};
+use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId, WorkspaceId};
 use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
 use tokio_postgres::types::Json;
 use uuid::Uuid;
@@ -35,10 +35,19 @@ pub struct UnlinkedIdentity {
     pub auth_time: Option<Timestamp>,
 }
 
+/// A page of a workspace: that of one connection, or the workspace's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspacePlace {
+    pub workspace_id: WorkspaceId,
+    pub connection_id: Option<ConnectionId>,
+}
+
 /// What the user does after signing in.
 pub enum SignInPurpose {
     /// Opens the account page.
     Account,
+    /// Returns to a page of a workspace, to change something that needs a recent sign-in.
+    Workspace(WorkspacePlace),
     /// Answers the authorization request of a client.
     Access(AuthorizationRequest),
     /// Answers an authorization request that cannot be checked before the client's metadata document is fetched. These
@@ -54,7 +63,10 @@ impl SignInFlow {
     pub const fn request(&self) -> Option<&AuthorizationRequest> {
         match &self.wish {
             SignInPurpose::Access(request) => Some(request),
-            SignInPurpose::Account | SignInPurpose::Unread(_) | SignInPurpose::TryConnection(_) => None,
+            SignInPurpose::Account
+            | SignInPurpose::Workspace(_)
+            | SignInPurpose::Unread(_)
+            | SignInPurpose::TryConnection(_) => None,
         }
     }
 }
@@ -67,17 +79,19 @@ pub async fn insert(
     wish: &SignInPurpose,
     lifetime: Range<Timestamp>,
 ) -> Result<(), Error> {
-    let (mut request, mut parameters, mut tried) = (None, None, None);
+    let (mut request, mut parameters, mut tried, mut return_to) = (None, None, None, None);
     match wish {
         SignInPurpose::Account => {}
+        SignInPurpose::Workspace(place) => return_to = Some(Json(place)),
         SignInPurpose::Access(wanted) => request = Some(Json(wanted)),
         SignInPurpose::Unread(unread) => parameters = Some(Json(unread)),
         SignInPurpose::TryConnection(connection_id) => tried = Some(connection_id.uuid()),
     }
     db.execute(
         r"insert into sign_in_flows
-              (id, shard, browser_id, request, parameters, created_at, expires_at, sso_connection_id, sso_try)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+              (id, shard, browser_id, request, parameters, created_at, expires_at, sso_connection_id, sso_try,
+               return_to)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             &id.uuid(),
             &id.shard().number(),
@@ -88,6 +102,7 @@ pub async fn insert(
             &lifetime.end,
             &tried,
             &tried.is_some(),
+            &return_to,
         ],
     )
     .await
@@ -104,7 +119,7 @@ pub async fn find(
     let row = db
         .query_opt(
             r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished,
-                     sso_connection_id, sso_identity, coalesce(sso_try, false) as sso_try
+                     sso_connection_id, sso_identity, coalesce(sso_try, false) as sso_try, return_to
                 from sign_in_flows where id = $1 and shard = $4 and browser_id = $2 and expires_at > $3",
             &[&id.uuid(), &browser.uuid(), &now, &id.shard().number()],
         )
@@ -113,11 +128,13 @@ pub async fn find(
     let request = row.try_get::<_, Option<Json<AuthorizationRequest>>>("request")?;
     let parameters = row.try_get::<_, Option<Json<Vec<(String, String)>>>>("parameters")?;
     let connection_id = row.try_get::<_, Option<Uuid>>("sso_connection_id")?.map(ConnectionId::from);
-    let wish = match (request, parameters, connection_id.filter(|_| row.get("sso_try"))) {
+    let return_to = row.try_get::<_, Option<Json<WorkspacePlace>>>("return_to")?;
+    let wish = match (request, parameters, connection_id.filter(|_| row.get("sso_try")), return_to) {
         (Some(Json(request)), ..) => SignInPurpose::Access(request),
-        (None, Some(Json(parameters)), _) => SignInPurpose::Unread(parameters),
-        (None, None, Some(tried)) => SignInPurpose::TryConnection(tried),
-        (None, None, None) => SignInPurpose::Account,
+        (None, Some(Json(parameters)), ..) => SignInPurpose::Unread(parameters),
+        (None, None, Some(tried), _) => SignInPurpose::TryConnection(tried),
+        (None, None, None, Some(Json(place))) => SignInPurpose::Workspace(place),
+        (None, None, None, None) => SignInPurpose::Account,
     };
     let unlinked = row.try_get::<_, Option<Json<UnlinkedIdentity>>>("sso_identity")?;
     let email = row.try_get::<_, Option<&str>>("email")?.map(Address::parse).transpose();

@@ -38,7 +38,7 @@ use crate::{
     store::{self, consents::ConsentKey},
 };
 
-pub use crate::store::sign_in_flows::{SignInFlow, SignInPurpose};
+pub use crate::store::sign_in_flows::{SignInFlow, SignInPurpose, WorkspacePlace};
 
 /// What happens next in the browser.
 pub enum Next {
@@ -56,6 +56,8 @@ pub enum Next {
     },
     /// The user wanted to see their account.
     Account,
+    /// The user wanted to change something on a page of a workspace.
+    Workspace(WorkspacePlace),
 }
 
 /// Why an authorization request is shown to the user as an error, instead of being answered to its client.
@@ -188,6 +190,10 @@ pub async fn step(app: &App, meta: &RequestMeta, browser: &Browser, flow: &SignI
             let done = browser.signed_in_since(flow.created_at);
             return Ok(if done { Next::Account } else { Next::SignIn(flow.id) });
         }
+        SignInPurpose::Workspace(place) => {
+            let done = browser.signed_in_since(flow.created_at);
+            return Ok(if done { Next::Workspace(*place) } else { Next::SignIn(flow.id) });
+        }
         // What the provider sent is shown when it has sent it.
         SignInPurpose::TryConnection(_) => return Ok(Next::SignIn(flow.id)),
         SignInPurpose::Access(request) => request,
@@ -289,7 +295,7 @@ pub fn must_sign_in(flow: &SignInFlow, browser: &Browser) -> bool {
 /// fetched, the host of the document.
 pub async fn client_name(app: &App, flow: &SignInFlow) -> anyhow::Result<Option<String>> {
     let request = match &flow.wish {
-        SignInPurpose::Account | SignInPurpose::TryConnection(_) => return Ok(None),
+        SignInPurpose::Account | SignInPurpose::Workspace(_) | SignInPurpose::TryConnection(_) => return Ok(None),
         SignInPurpose::Unread(pairs) => {
             return Ok(authorization::client_id(&Parameters(pairs)).ok().map(redirect::host));
         }
@@ -306,7 +312,7 @@ pub async fn client_name(app: &App, flow: &SignInFlow) -> anyhow::Result<Option<
 #[must_use]
 pub fn login_hint(flow: &SignInFlow) -> Option<&str> {
     match &flow.wish {
-        SignInPurpose::Account | SignInPurpose::TryConnection(_) => None,
+        SignInPurpose::Account | SignInPurpose::Workspace(_) | SignInPurpose::TryConnection(_) => None,
         SignInPurpose::Access(request) => request.login_hint.as_deref(),
         SignInPurpose::Unread(pairs) => authorization::login_hint(&Parameters(pairs)),
     }

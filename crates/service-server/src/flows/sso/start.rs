@@ -152,7 +152,7 @@ pub struct ChosenConnection {
 /// Whether the user of a flow is sent to the provider without a click: nothing but the service itself asks for the sign-in.
 pub async fn is_direct(app: &App, flow: &SignInFlow) -> Result<bool, database::Error> {
     match &flow.wish {
-        SignInPurpose::Account | SignInPurpose::TryConnection(_) => Ok(true),
+        SignInPurpose::Account | SignInPurpose::Workspace(_) | SignInPurpose::TryConnection(_) => Ok(true),
         SignInPurpose::Unread(_) => Ok(false),
         SignInPurpose::Access(request) => {
             let db = app.database.connect().await?;
@@ -227,7 +227,7 @@ fn needs_fresh(flow: &SignInFlow, browser: &Browser) -> bool {
     match &flow.wish {
         SignInPurpose::Access(request) => request.prompt.login || request.max_age.is_some(),
         // A user who signed in there and has to sign in again, to do something that needs a recent sign-in.
-        SignInPurpose::Account => signed_in_through(browser).is_some(),
+        SignInPurpose::Account | SignInPurpose::Workspace(_) => signed_in_through(browser).is_some(),
         SignInPurpose::Unread(_) | SignInPurpose::TryConnection(_) => false,
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         pages::{
             problem::{Link, Problem},
             request_browser::{Navigation, RequestBrowser},
-            see_other, with_cookie,
+            see_other, with_cookie, workspace,
         },
         query,
     },
@@ -64,6 +64,7 @@ pub(super) fn go_on(
         Next::SignIn(id) => see_other(&format!("/sign-in/{id}"))?,
         Next::Prompt(id) => see_other(&format!("/consent/{id}"))?,
         Next::Account => see_other("/account")?,
+        Next::Workspace(place) => see_other(&workspace::path_of(place))?,
         Next::Redirect(location) => see_other(&location)?,
         Next::OfferRedirect { location, host, error } => {
             let texts = app.locales.of(meta.language);

@@ -272,6 +272,12 @@ fn an_owner_who_signed_in_long_ago_signs_in_again_first() -> Result<()> {
             let asked = tab.submit(&format!("{path}/{action}"), fields).await?;
             assert!(asked.next()?.starts_with("/sign-in/flow_"), "{action}");
         }
+        // After signing in, the owner is where the change is made.
+        let asked = tab.submit(&format!("{path}/provider"), &[("client_id", "x")]).await?;
+        let shown = tab.sign_in(&server.mailbox, asked.next()?, "ann@acme.example").await?;
+        assert_eq!(shown.next()?, path);
+        tab.get(&path).await?;
+        assert_eq!(tab.submit(&format!("{path}/domains"), &domain).await?.next()?, path);
         let changed = server.sql("select count(*) from audit_events where event like 'connection.c%'").await?;
         assert_eq!(changed.as_deref(), Some("1"));
         Ok(())

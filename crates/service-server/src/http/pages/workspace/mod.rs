@@ -15,7 +15,7 @@ use crate::{
     app::App,
     flows::{
         Actor, RequestMeta,
-        oauth::authorize,
+        oauth::authorize::{self, SignInPurpose, WorkspacePlace},
         sign_in::browser_session::Browser,
         workspaces::{WorkspaceError, pages::WorkspaceHeader},
     },
@@ -56,6 +56,15 @@ impl WorkspacePage {
     }
 }
 
+/// The path of a page to which a user returns.
+pub(in crate::http::pages) fn path_of(place: WorkspacePlace) -> String {
+    let workspace_id = place.workspace_id.to_string();
+    match place.connection_id {
+        Some(id) => format!("{}/{id}", WorkspacePage::Connections.path(&workspace_id)),
+        None => WorkspacePage::Members.path(&workspace_id),
+    }
+}
+
 /// A link of the navigation.
 struct NavigationLink<'a> {
     href: String,
@@ -86,16 +95,29 @@ struct Visit<'a> {
     meta: &'a RequestMeta,
     browser: &'a Browser,
     id: &'a str,
+    connection: Option<&'a str>,
     t: &'a Texts,
 }
 
 impl<'a> Visit<'a> {
     fn of(app: &'a App, meta: &'a RequestMeta, browser: &'a Browser, id: &'a str) -> Self {
-        Self { app, meta, browser, id, t: app.locales.of(meta.language) }
+        Self { app, meta, browser, id, connection: None, t: app.locales.of(meta.language) }
     }
 
     fn actor(&self) -> Option<Actor<'a>> {
         Actor::in_browser(self.browser, self.meta)
+    }
+
+    /// At the page of one connection.
+    fn at_connection(self, connection: &'a str) -> Self {
+        Self { connection: Some(connection), ..self }
+    }
+
+    /// What the user does after signing in again: returns to this page.
+    fn purpose(&self) -> SignInPurpose {
+        let connection_id = self.connection.and_then(|id| id.parse().ok());
+        let place = self.id.parse().map(|workspace_id| WorkspacePlace { workspace_id, connection_id });
+        place.map_or(SignInPurpose::Account, SignInPurpose::Workspace)
     }
 
     fn frame(&self, here: WorkspacePage, header: WorkspaceHeader, problem: Option<String>) -> Frame<'a> {
@@ -123,8 +145,7 @@ impl<'a> Visit<'a> {
         match done {
             Ok(()) => see_other(&here.path(self.id)).map(FormOutcome::Redirect),
             Err(WorkspaceError::SignInTooOld) => {
-                let purpose = authorize::SignInPurpose::Account;
-                let flow = authorize::open_flow(self.app, self.meta, self.browser, purpose).await?;
+                let flow = authorize::open_flow(self.app, self.meta, self.browser, self.purpose()).await?;
                 see_other(&format!("/sign-in/{}", flow.id)).map(FormOutcome::Redirect)
             }
             Err(WorkspaceError::SessionRevoked) => see_other("/sign-in").map(FormOutcome::Redirect),

@@ -166,7 +166,8 @@ pub async fn set_provider(
         auth_method: AuthMethod::parse(form.get("auth_method")),
         ..UpdateConnection::default()
     };
-    update(Visit::of(&app, &meta, &form.browser, &id), &connection, &change, Step::Provider).await
+    update(Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection), &connection, &change, Step::Provider)
+        .await
 }
 
 pub async fn set_policy(
@@ -188,7 +189,8 @@ pub async fn set_policy(
         token_days: number("token_days"),
         ..UpdateConnection::default()
     };
-    update(Visit::of(&app, &meta, &form.browser, &id), &connection, &change, Step::Settings).await
+    update(Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection), &connection, &change, Step::Settings)
+        .await
 }
 
 pub async fn enable(
@@ -198,7 +200,8 @@ pub async fn enable(
     form: Form,
 ) -> Result<Response, ApiError> {
     let change = UpdateConnection { enabled: Some(form.get("on") == "true"), ..UpdateConnection::default() };
-    update(Visit::of(&app, &meta, &form.browser, &id), &connection, &change, Step::TurnOn).await
+    update(Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection), &connection, &change, Step::TurnOn)
+        .await
 }
 
 pub async fn claim_domain(
@@ -207,7 +210,7 @@ pub async fn claim_domain(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     let claimed = async {
         let (actor, recent) = recently_signed_in(visit).await?;
         let connection_id = connection.parse().map_err(|_| ConnectionError::NotFound)?;
@@ -224,7 +227,7 @@ pub async fn use_domain(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     let used = async {
         let (actor, recent) = recently_signed_in(visit).await?;
         let connection_id: ConnectionId = connection.parse().map_err(|_| ConnectionError::NotFound)?;
@@ -241,7 +244,7 @@ pub async fn verify_domain(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
     let path = DomainPath { workspace_id: &id, domain: form.get("domain") };
     match domains::verify(&app, &actor, path).await {
@@ -258,7 +261,7 @@ pub async fn remove_domain(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     let removed = async {
         let (actor, recent) = recently_signed_in(visit).await?;
         domains::remove(&app, &actor, recent, DomainPath { workspace_id: &id, domain: form.get("domain") }).await
@@ -272,7 +275,7 @@ pub async fn delete(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     if form.get("sure").is_empty() {
         return connection_page(visit, &connection, Some(Step::Delete), None).await;
     }

@@ -72,7 +72,7 @@ pub async fn change(
     PathIds(id, connection): PathIds,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let visit = Visit::of(&app, &meta, &form.browser, &id);
+    let visit = Visit::of(&app, &meta, &form.browser, &id).at_connection(&connection);
     let owners = form.names_after("owner.").filter_map(|owner| owner.parse::<UserId>().ok());
     let change = match form.get("decision") {
         "stop" => UpdateConnection { required: Some(false), ..UpdateConnection::default() },
