@@ -17,6 +17,7 @@ pub(crate) mod pgbench;
 pub(crate) mod refresh;
 mod search;
 mod search_quota;
+mod slow_provider;
 mod whoami;
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
@@ -36,8 +37,8 @@ pub(crate) struct BenchOptions {
     /// One short round each, to see whether it runs
     #[arg(long)]
     quick: bool,
-    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`, `audit` or
-    /// `refresh`
+    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`,
+    /// `slow_provider`, `audit` or `refresh`
     #[arg(long)]
     only: Option<String>,
     /// Compare with another revision instead: both are built and run in alternating rounds
@@ -142,6 +143,9 @@ async fn measure(options: &BenchOptions) -> Result<()> {
     }
     if wanted("half_sent") {
         half_sent::measure(&bench, options.json).await?;
+    }
+    if wanted("slow_provider") {
+        slow_provider::measure(&bench, options.json).await?;
     }
     if wanted("audit") {
         report(&audit::measure(&bench).await?, options.json);

@@ -1,12 +1,19 @@
 //! Whether the time an answer takes tells who has an account. A program of its own, because it wants the machine to
 //! itself: programs of tests run one after the other.
 
-use std::time::Instant;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use service_rules::email::Address;
-use service_server::{crypto::random, flows::sign_in::email_key::email_key, store};
+use service_server::{
+    crypto::random,
+    flows::sign_in::email_key::{domain_key, email_key},
+    store::{self, routed_domains::Route},
+};
 use service_testkit::{
     response::{TestClient, TestResponse},
     server::{Setup, TestServer, otp_exchange},
@@ -17,8 +24,15 @@ const INDISTINGUISHABLE: f64 = 0.002;
 /// Pairs of requests that are compared.
 const PAIRS: u32 = 200;
 
+/// Returns when no other test measures.
+fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn no_answer_tells_by_its_time_who_has_an_account_lo_01_ot_01() -> Result<()> {
+    let _alone = alone();
     Setup::default().set("limits.otp_failures", "100000+100000").run(async |server| {
         make_accounts(server, PAIRS).await?;
         let (mut options, mut asking, mut failing) = (Pairs::default(), Pairs::default(), Pairs::default());
@@ -34,6 +48,44 @@ fn no_answer_tells_by_its_time_who_has_an_account_lo_01_ot_01() -> Result<()> {
         failing.assert_alike("failing");
         Ok(())
     })
+}
+
+/// Pairs of requests for login options that are compared.
+const OPTION_PAIRS: usize = 2_000;
+
+/// Where single sign-on is required, an address with an account, one without and one that is disabled get equal bytes in equal
+/// time.
+#[test]
+fn login_options_depend_on_the_domain_only_lo_01_lo_02() -> Result<()> {
+    let _alone = alone();
+    Setup::default().run(async |server| {
+        make_accounts(server, 3).await?;
+        require_single_sign_on(server, "acme.test").await?;
+        server.sql("update users set disabled_at = now() where email = 'known2@acme.test'").await?;
+        let addresses = ["known1@acme.test", "other1@acme.test", "known2@acme.test"];
+        for (what, kinds) in [("known and unknown", [0, 1]), ("known and disabled", [0, 2])] {
+            let bodies = kinds.map(|kind| json!({ "email": addresses[kind] }));
+            let mut pairs = Pairs::default();
+            for _ in 0..OPTION_PAIRS {
+                let [one, other] = pairs.take(&server.http, "/v1/login-options", bodies.clone()).await?;
+                ensure!(one.body["methods"][0]["type"] == "sso", "{}", one.text);
+                ensure!(one.text == other.text && one.status == other.status, "{what}: {} {}", one.text, other.text);
+            }
+            pairs.assert_alike(what);
+        }
+        Ok(())
+    })
+}
+
+/// Lets the users of a domain sign in at their company only.
+async fn require_single_sign_on(server: &TestServer, domain: &str) -> Result<()> {
+    let now = server.now();
+    let (workspace_id, connection_id) = (random::id(now)?, random::id(now)?);
+    let db = server.app.database.begin().await?;
+    let key = domain_key(&server.app, &db, domain).await?;
+    let route = Route { workspace_id, connection_id, name: "Acme".into(), required: true };
+    ensure!(store::routed_domains::replace(&db, key, workspace_id, Some(&route)).await?, "the domain is taken");
+    Ok(db.commit().await?)
 }
 
 /// So many accounts `known1@acme.test` and so on.
