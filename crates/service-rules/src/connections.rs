@@ -47,13 +47,20 @@ pub fn check_issuer(text: &str, may_use_http: bool) -> Result<(), IssuerTextErro
     if has_user || text.contains(['?', '#']) || !is_normal {
         return Err(IssuerTextError::Invalid);
     }
-    if let Some(Host::Domain(host)) = url.host()
-        && ENTRA_HOSTS.contains(&host)
-        && entra_tenant(&url).is_none()
-    {
+    if is_of_entra(&url) && entra_tenant(&url).is_none() {
         return Err(IssuerTextError::NotOneTenant);
     }
     Ok(())
+}
+
+/// Whether an issuer is one of Microsoft Entra ID.
+#[must_use]
+pub fn is_entra(issuer: &str) -> bool {
+    Url::parse(issuer).is_ok_and(|url| is_of_entra(&url))
+}
+
+fn is_of_entra(url: &Url) -> bool {
+    matches!(url.host(), Some(Host::Domain(host)) if ENTRA_HOSTS.contains(&host))
 }
 
 /// The tenant of an Entra issuer: its id, never `common`, `organizations` or `consumers`.

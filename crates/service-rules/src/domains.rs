@@ -138,6 +138,14 @@ pub fn judge_check(standing: Standing, looked: Looked, now: Timestamp) -> CheckV
     }
 }
 
+/// The part of a host name that its owner registered, such as `acme.test` of `sso.acme.test`; the whole name if there is none.
+/// An owner can have any number of names below it.
+#[must_use]
+pub fn registered_part(host: &str) -> &str {
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    psl::domain_str(host).filter(|_| !is_address).unwrap_or(host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,5 +241,19 @@ mod tests {
         assert!(matches!(judge(lifetimes::DOMAIN_SILENCE - 1), CheckVerdict::Postponed { .. }));
         let failing = CheckVerdict::Failing { failures: 1, notify: true, next_check_at };
         assert_eq!(judge(lifetimes::DOMAIN_SILENCE), failing);
+    }
+
+    #[test]
+    fn names_below_a_registered_domain_have_one_owner() {
+        for (host, owner) in [
+            ("a.b.acme.test", "acme.test"),
+            ("acme.test", "acme.test"),
+            ("tenant.acme.co.uk", "acme.co.uk"),
+            ("localhost", "localhost"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(registered_part(host), owner, "{host}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use service_api::ids::UserId;
 
 use crate::{
     Timestamp,
+    connections::is_entra,
     email::Address,
     id_token::{EmailVerified, IdToken},
     lifetimes,
@@ -17,7 +18,6 @@ use crate::{
 pub const MAX_BREAK_GLASS_SIGN_INS: u32 = 3;
 pub const BREAK_GLASS_SECONDS: u32 = 30 * 86_400;
 
-const ENTRA: &str = "https://login.microsoftonline.com/";
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 
@@ -79,9 +79,9 @@ impl Identity {
     }
 }
 
-/// The tenant of an Entra issuer.
+/// The tenant of an Entra issuer: the first segment of its path.
 fn entra_tenant(issuer: &str) -> Option<&str> {
-    issuer.strip_prefix(ENTRA)?.split('/').next()
+    issuer.split('/').nth(3).filter(|_| is_entra(issuer))
 }
 
 /// An account that an identity may be signed in to.

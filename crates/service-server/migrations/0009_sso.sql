@@ -99,6 +99,8 @@ create table identities (
     primary key (connection_id, subject, shard)
 );
 
+create index identities_by_user on identities (user_id);
+
 -- The connection that a user signs in with, in the shard of the user. Written together with `identities`. Credentials of
 -- the user stop working at `tokens_until`, until the user signs in through the connection again.
 create table user_connections (

@@ -188,6 +188,17 @@ impl Browser {
         self.call(Method::POST, &format!("/element/{element}/value"), &json!({ "text": text })).await.map(drop)
     }
 
+    /// Deletes the cookies of the site that is shown.
+    pub async fn forget_cookies(&self) -> Result<()> {
+        self.call(Method::DELETE, "/cookie", &Value::Null).await.map(drop)
+    }
+
+    /// Removes what is in a field.
+    pub async fn clear(&self, selector: &str) -> Result<()> {
+        let element = self.find(selector).await?;
+        self.call(Method::POST, &format!("/element/{element}/clear"), &json!({})).await.map(drop)
+    }
+
     /// Sends keys to the focused element.
     pub async fn press(&self, keys: &str) -> Result<()> {
         let each = keys.chars().flat_map(|key| {

@@ -68,7 +68,7 @@ const KEYS: AcceptedResponse = AcceptedResponse {
 const TOKENS: AcceptedResponse = AcceptedResponse { statuses: &[200, 400, 401, 403], ..USER_INFO };
 const USER_INFO: AcceptedResponse = AcceptedResponse { timeout: USER_TIMEOUT, ..DISCOVERY };
 /// Documents and requests of users have places of their own, so that neither uses up those of the other.
-const DOCUMENT_PLACES: PlaceLimits = PlaceLimits { in_total: 32, per_host: 8, per_party: 2 };
+const DOCUMENT_PLACES: PlaceLimits = PlaceLimits { in_total: 32, per_host: 4, per_party: 2 };
 const USER_PLACES: PlaceLimits = PlaceLimits { in_total: 64, per_host: 32, per_party: 16 };
 
 /// An issuer whose tokens a workspace accepts.
@@ -107,8 +107,9 @@ pub struct Issuers {
     entries: Cache<String, Arc<IssuerEntry>>,
     document_places: OutboundPlaces<String>,
     user_places: OutboundPlaces<String>,
-    /// Permits for callers that wait for any issuer.
-    waiting: Semaphore,
+    /// Permits for callers that wait for documents of any issuer, and for any token or userinfo endpoint.
+    waiting_for_documents: Semaphore,
+    waiting_for_users: Semaphore,
     health: HealthRecords,
 }
 
@@ -148,7 +149,8 @@ impl Issuers {
             entries: Cache::new(MAX_CACHED_ISSUERS),
             document_places: OutboundPlaces::new(DOCUMENT_PLACES),
             user_places: OutboundPlaces::new(USER_PLACES),
-            waiting: Semaphore::new((config.http.in_flight / 2).max(1)),
+            waiting_for_documents: Semaphore::new((config.http.in_flight / 2).max(1)),
+            waiting_for_users: Semaphore::new((config.http.in_flight / 4).max(1)),
             health: HealthRecords::default(),
         }
     }
@@ -339,13 +341,15 @@ impl Issuers {
         request: ProviderRequest,
         operation: impl Future<Output = Result<T, IssuerError>>,
     ) -> Result<T, IssuerError> {
-        let of_issuer = match request {
-            ProviderRequest::Discovery | ProviderRequest::Keys => &entry.waiting_for_documents,
-            ProviderRequest::Token | ProviderRequest::UserInfo => &entry.waiting_for_users,
+        let (of_issuer, of_all) = match request {
+            ProviderRequest::Discovery | ProviderRequest::Keys => {
+                (&entry.waiting_for_documents, &self.waiting_for_documents)
+            }
+            ProviderRequest::Token | ProviderRequest::UserInfo => (&entry.waiting_for_users, &self.waiting_for_users),
         };
         let _permits = WaitPermits {
             _of_issuer: of_issuer.try_acquire().map_err(|_| IssuerError::Busy)?,
-            _of_all: self.waiting.try_acquire().map_err(|_| IssuerError::Busy)?,
+            _of_all: of_all.try_acquire().map_err(|_| IssuerError::Busy)?,
         };
         let why = FetchError::TooSlow;
         timeout(OPERATION_TIMEOUT, operation).await.unwrap_or(Err(IssuerError::Request { request, why }))

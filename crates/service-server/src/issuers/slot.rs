@@ -84,7 +84,8 @@ impl<T> Slot<T> {
         Some(usable.ok_or(failure.why))
     }
 
-    /// Returns the document. Of several requests, one fetches it; the others wait, or use the old one.
+    /// Returns the document. Of several requests, one fetches it; the others wait, or use the old one. If the last fetch failed,
+    /// they do not wait: a provider that is down occupies one request at a time.
     pub(super) async fn current(
         &self,
         now: Timestamp,
@@ -94,11 +95,15 @@ impl<T> Slot<T> {
         if let Some(result) = self.known(now) {
             return result.map(known);
         }
-        let usable = self.state().usable(now);
-        let _turn = match (self.turn.try_lock(), usable) {
-            (Ok(turn), _) => turn,
-            (Err(_), Some(old)) => return Ok(known(old)),
-            (Err(_), None) => self.turn.lock().await,
+        let (usable, failed) = {
+            let state = self.state();
+            (state.usable(now), state.failed)
+        };
+        let _turn = match (self.turn.try_lock(), usable, failed) {
+            (Ok(turn), ..) => turn,
+            (Err(_), Some(old), _) => return Ok(known(old)),
+            (Err(_), None, Some(failure)) => return Err(failure.why),
+            (Err(_), None, None) => self.turn.lock().await,
         };
         // The request that had the turn before may have fetched it.
         if let Some(result) = self.known(now) {

@@ -35,7 +35,7 @@ texts! {
         credential_revoked: MailCredentialRevoked,
         review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,
         created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
-        sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked,
+        sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked, link_code: MailLinkCode,
         break_glass: MailBreakGlass, session_replayed: MailSessionReplayed,
         mcp_tokens_created: MailMcpTokensCreated, cli_token_created: MailCliTokenCreated,
         cli_token_expires: MailCliTokenExpires, invitation: MailInvitation, token_leaked: MailTokenLeaked,
@@ -83,7 +83,10 @@ texts! {
         subject: Text, happened: Sentence, requested: Sentence, sign_in: Text, ignore: Text,
     }
     MailSsoLinked {
-        subject: Text, happened: Sentence,
+        subject: Text, happened: Sentence, replaced: Text,
+    }
+    MailLinkCode {
+        subject: Text, happened: Text, code: Text,
     }
     MailBreakGlass {
         subject: Text, happened: Sentence, user: Text, next: Text,
@@ -248,7 +251,7 @@ texts! {
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
     }
     Sso {
-        continue_with: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,
+        continue_with: Sentence, at_host: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,
         handing_off_next: Text, open: Text, link_title: Text, link_sent: Sentence, link_why: Sentence, link: Text,
         tried_title: Text, tried_works: Text, tried_works_next: Text, tried_not: Text, tried_email: Text,
         tried_none: Text, tried_verified: Text, tried_true: Text, tried_absent: Text, tried_other: Text,

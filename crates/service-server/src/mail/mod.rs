@@ -54,6 +54,17 @@ pub enum Email {
         company: String,
         at: Timestamp,
         from: String,
+        /// The account was linked with another identity before, and its sessions and tokens were revoked.
+        #[serde(default)]
+        was_linked: bool,
+        language: Language,
+    },
+    /// A code that links an account with an identity of a company's provider.
+    LinkCode {
+        to: String,
+        code: OtpCode,
+        asked_at: Timestamp,
+        asked_from: String,
         language: Language,
     },
     /// An owner signed in by code although single sign-on is required. To every owner.
@@ -208,6 +219,7 @@ impl Email {
             Self::SignInCode { language, .. }
             | Self::SsoRequired { language, .. }
             | Self::SsoLinked { language, .. }
+            | Self::LinkCode { language, .. }
             | Self::McpTokensCreated { language, .. }
             | Self::CliTokenCreated { language, .. }
             | Self::Invitation { language, .. } => *language,
@@ -227,6 +239,7 @@ impl Email {
             Self::SignInCode { to, .. }
             | Self::SsoRequired { to, .. }
             | Self::SsoLinked { to, .. }
+            | Self::LinkCode { to, .. }
             | Self::BreakGlassUsed { to, .. }
             | Self::SessionReplayed { to, .. }
             | Self::McpTokensCreated { to, .. }

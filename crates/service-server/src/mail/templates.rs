@@ -34,7 +34,13 @@ impl Email {
         match self {
             Self::SignInCode { code, client_id, asked_at, asked_from, .. } => {
                 let requested = writer.requested(client_id, *asked_at, asked_from);
-                (&mail.sign_in_code.subject, writer.sign_in_code(code.expose(), &requested))
+                (&mail.sign_in_code.subject, writer.code(&mail.sign_in_code.code, code.expose(), &requested))
+            }
+            Self::LinkCode { code, asked_at, asked_from, .. } => {
+                let requested = writer.requested("", *asked_at, asked_from);
+                let mut blocks = writer.code(&mail.link_code.code, code.expose(), &requested);
+                blocks.insert(0, plain(&mail.link_code.happened));
+                (&mail.link_code.subject, blocks)
             }
             Self::SsoRequired { company, connection_id, asked_at, asked_from, .. } => {
                 let texts = &mail.sso_required;
@@ -43,12 +49,14 @@ impl Email {
                 let happened = filled(&texts.happened.with("company", company));
                 (&texts.subject, vec![happened, sign_in, filled(&requested), plain(&texts.ignore)])
             }
-            Self::SsoLinked { company, at, from, .. } => {
+            Self::SsoLinked { company, at, from, was_linked, .. } => {
                 let texts = &mail.sso_linked;
-                let happened = filled(&writer.at_url(&texts.happened).with("company", company));
+                let mut blocks = vec![filled(&writer.at_url(&texts.happened).with("company", company))];
+                blocks.extend(was_linked.then(|| plain(&texts.replaced)));
                 let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
                 let review = writer.link(&mail.review, "/account");
-                (&texts.subject, vec![happened, Block::Facts(facts), plain(&mail.not_you), review])
+                blocks.extend([Block::Facts(facts), plain(&mail.not_you), review]);
+                (&texts.subject, blocks)
             }
             Self::BreakGlassUsed { user, company, at, from, .. } => {
                 let texts = &mail.break_glass;
@@ -155,13 +163,14 @@ impl<'a> Writer<'a> {
         requested.with("date", self.t.moment(asked_at)).with("address", asked_from)
     }
 
-    fn sign_in_code(&self, code: &str, requested: &Sentence) -> Vec<Block<'a>> {
+    /// A code after its label, and what applies to every code.
+    fn code(&self, label: &'a Text, code: &str, requested: &Sentence) -> Vec<Block<'a>> {
         let texts = &self.t.mail.sign_in_code;
         let (first, second) = code.split_at(code.len() / 2);
         let code = Zeroizing::new(format!("{first} {second}"));
         let expires = self.at_url(&texts.expires).with("wait", self.t.duration(lifetimes::OTP));
         vec![
-            plain(&texts.code),
+            plain(label),
             Block::Code(code),
             filled(&expires),
             filled(requested),

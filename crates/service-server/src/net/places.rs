@@ -3,6 +3,7 @@
 use std::{hash::Hash, sync::Arc};
 
 use quick_cache::sync::Cache;
+use service_rules::domains::registered_part;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Hosts and parties whose running requests are counted. The counts of the least used ones are dropped.
@@ -75,7 +76,9 @@ impl<P: Clone + Eq + Hash> OutboundPlaces<P> {
         places
     }
 
+    /// Names below one registered domain share their places, because its owner can have any number of them.
     fn of_host(&self, host: &str) -> Arc<Semaphore> {
+        let host = registered_part(host);
         let made: Result<_, std::convert::Infallible> =
             self.hosts.get_or_insert_with(host, || Ok(Arc::new(Semaphore::new(self.limits.per_host))));
         let Ok(places) = made;

@@ -268,6 +268,13 @@ pub async fn mark_all_revoked(
     .await
 }
 
+/// Returns the ids of a user's tokens that are not revoked.
+pub async fn list_ids(db: &Connection, user_id: UserId) -> Result<Vec<Uuid>, Error> {
+    let sql = r"select id from cli_tokens where user_id = $1 and shard = $2 and revoked_at is null";
+    let rows = db.query(sql, &[&user_id.uuid(), &user_id.shard().number()]).await?;
+    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+}
+
 /// Revokes every token for a workspace.
 pub async fn mark_revoked_by_workspace(
     db: &Connection,

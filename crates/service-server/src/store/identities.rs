@@ -41,6 +41,13 @@ pub async fn insert(db: &Connection, identity: &Identity<'_>, user_id: UserId, n
     Ok(inserted == 1)
 }
 
+/// Deletes every other identity of a user, of this and of other connections. Returns how many there were.
+pub async fn delete_others(db: &Connection, identity: &Identity<'_>, user_id: UserId) -> Result<u64, Error> {
+    let sql = r"/* every shard */ delete from identities
+                 where user_id = $1 and (connection_id, subject) is distinct from ($2, $3)";
+    db.execute(sql, &[&user_id.uuid(), &identity.connection_id.uuid(), &identity.subject]).await
+}
+
 /// Records that a linked identity signed in, and the address that its provider sent.
 pub async fn mark_signed_in(db: &Connection, identity: &Identity<'_>, now: Timestamp) -> Result<(), Error> {
     let sql = r"update identities set signed_in_at = $4, email = case when $5 = '' then email else $5 end

@@ -244,11 +244,17 @@ pub async fn take_state(db: &Connection, key: &StateKey<'_>, now: Timestamp) -> 
 }
 
 /// Stores an identity until its user has proved by a code that the account is theirs. Codes that were sent before do not
-/// count.
-pub async fn set_unlinked(db: &Connection, id: FlowId, identity: &UnlinkedIdentity) -> Result<(), Error> {
+/// count. `false`: the user has chosen another connection meanwhile.
+pub async fn set_unlinked(
+    db: &Connection,
+    id: FlowId,
+    connection_id: ConnectionId,
+    identity: &UnlinkedIdentity,
+) -> Result<bool, Error> {
     let sql = r"update sign_in_flows set sso_identity = $2, otp_id = null, resend_at = null
-                 where id = $1 and shard = $3";
-    db.execute(sql, &[&id.uuid(), &Json(identity), &id.shard().number()]).await.map(drop)
+                 where id = $1 and shard = $3 and sso_connection_id = $4";
+    let updated = db.execute(sql, &[&id.uuid(), &Json(identity), &id.shard().number(), &connection_id.uuid()]).await?;
+    Ok(updated == 1)
 }
 
 /// Finishes a flow; `false`: it was finished before.

@@ -232,6 +232,7 @@ async fn write_code(
         Some(Route { connection_id, name: company, .. }) => {
             Email::SsoRequired { to, company, connection_id, asked_at, asked_from, language }
         }
+        None if client_id == SSO_LINK => Email::LinkCode { to, code, asked_at, asked_from, language },
         None => Email::SignInCode { to, code, client_id: client_id.to_owned(), asked_at, asked_from, language },
     };
     let sealed = mail.seal(&app.root_keys, mail_id)?;

@@ -13,6 +13,7 @@ use service_api::{
     token::PresentedToken,
 };
 use service_rules::{
+    connections::is_entra,
     limits::Limited,
     logout_token::{self, ExpectedLogoutToken, LogoutToken, LogoutTokenError},
 };
@@ -29,7 +30,7 @@ use crate::{
 /// Why a logout token signs no user out.
 #[derive(Debug, thiserror::Error)]
 pub enum LogoutError {
-    #[error("there is no such connection, or it has no client id")]
+    #[error("there is no such connection, or it was never tried")]
     UnknownConnection,
     #[error(transparent)]
     Issuer(#[from] IssuerError),
@@ -81,7 +82,9 @@ async fn sign_out(
     }
     let id: ConnectionId = connection_id.parse().map_err(|_| LogoutError::UnknownConnection)?;
     let connection = store::connections::find(&db, id).await?.ok_or(LogoutError::UnknownConnection)?;
-    let client_id = connection.client_id.as_deref().ok_or(LogoutError::UnknownConnection)?;
+    // A connection that no owner has tried has signed no user in. Its provider is not asked because of a stranger's request.
+    let client_id = connection.client_id.as_deref().filter(|_| connection.tried_at.is_some());
+    let client_id = client_id.ok_or(LogoutError::UnknownConnection)?;
     drop(db);
     let verified = app.issuers.verify(app, &connection.issuer, token).await?;
     let expected = ExpectedLogoutToken { issuer: &connection.issuer.issuer, client_id, now };
@@ -95,7 +98,9 @@ async fn revoke_sessions(
     connection: &StoredConnection,
     token: &LogoutToken,
 ) -> Result<(), LogoutError> {
-    let subject = token.subject.as_deref().ok_or(LogoutError::NoSubject)?;
+    // Users of Entra are known by their object id, which a logout token does not have.
+    let subject = token.subject.as_deref().filter(|_| !is_entra(&connection.issuer.issuer));
+    let subject = subject.ok_or(LogoutError::NoSubject)?;
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     if !store::logout_tokens::insert(transaction.db(), connection.id, &token.token_id, token.forget_at).await? {

@@ -118,8 +118,11 @@ impl Finishing<'_> {
                 let email = address.as_str().to_owned();
                 let unlinked = UnlinkedIdentity { subject: identity.subject.clone(), email, auth_time };
                 let db = app.database.connect().await?;
-                store::sign_in_flows::set_unlinked(&db, flow.id, &unlinked).await?;
-                Ok(Finished::Link(flow.id))
+                if store::sign_in_flows::set_unlinked(&db, flow.id, connection.id, &unlinked).await? {
+                    Ok(Finished::Link(flow.id))
+                } else {
+                    Err(SsoError::ForeignResponse)
+                }
             }
             IdentityOutcome::Refused(error) => Err(refused(connection, flow, error)),
         }

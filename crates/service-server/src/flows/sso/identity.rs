@@ -16,7 +16,11 @@ use crate::{
     database::{self, Connection},
     flows::{
         RequestMeta,
-        sign_in::{accounts, browser_session::Browser, email_key::email_key},
+        sign_in::{
+            accounts,
+            browser_session::Browser,
+            email_key::{domain_key, email_key},
+        },
         sso::{SsoError, find_usable},
     },
     store::{
@@ -78,17 +82,30 @@ impl ProvenIdentity<'_> {
                 if !store::users::lock_enabled(&db, user_id).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::AccountDisabled)));
                 }
+                if !self.is_routed(&db, facts.linked.as_ref().map(|account| &account.address)).await? {
+                    return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain)));
+                }
                 identities::mark_signed_in(&db, &self.stored(), now).await?;
                 user_id
             }
             Ok(IdentityVerdict::Create(address)) => match self.create(&db, &address).await? {
-                Some(user_id) => user_id,
+                Some(user_id) if self.is_routed(&db, Some(&address)).await? => user_id,
+                Some(_) => return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain))),
                 None => return Ok(None),
             },
         };
         self.open(&db, browser, user_id).await?;
         db.commit().await?;
         Ok(Some(IdentityOutcome::SignedIn))
+    }
+
+    /// Whether users of an address still sign in through this connection. The route is locked: the domain does not move before
+    /// this transaction ends. The user must be locked first.
+    pub(super) async fn is_routed(&self, db: &Connection, address: Option<&Address>) -> Result<bool, database::Error> {
+        let Some(address) = address else { return Ok(false) };
+        let key = domain_key(self.app, db, address.domain()).await?;
+        let route = store::routed_domains::lock_route(db, key).await?;
+        Ok(route.is_some_and(|route| route.connection_id == self.connection.id))
     }
 
     async fn linked_account(&self, db: &Connection) -> Result<Option<Account>, SsoError> {
@@ -154,7 +171,7 @@ impl ProvenIdentity<'_> {
         browser.sign_in_through(app, db, sign_in, session_end).await
     }
 
-    fn stored(&self) -> identities::Identity<'_> {
+    pub(super) fn stored(&self) -> identities::Identity<'_> {
         let email = self.identity.address.as_ref().map_or("", Address::as_str);
         identities::Identity { connection_id: self.connection.id, subject: &self.identity.subject, email }
     }

@@ -2,15 +2,17 @@
 //!
 //! The identity has signed in at the provider, and its address is in the connection's verified domains. Its account may have
 //! been created by someone else before: only a code that is sent to the address shows that it belongs to the same user. The
-//! code is for this and for nothing else, also where codes sign no user in.
+//! code is for this and for nothing else, also where codes sign no user in. An account is linked with one identity. Linking it
+//! with another one revokes everything that was created before.
 
 use serde_json::json;
-use service_api::{audit_events::EventName, ids::UserId};
+use service_api::{audit_events::EventName, errors::Reason, ids::UserId};
 use service_rules::{
     email::Address,
     id_token::EmailVerified,
     lifetimes,
     otp::{OtpError, Typed},
+    rotation,
     signing::later,
     sso::{self as rules, Identity},
 };
@@ -21,6 +23,7 @@ use crate::{
     flows::{
         RequestMeta,
         oauth::authorize::SignInFlow,
+        revocation::RevocationTransaction,
         sign_in::{
             browser_session::Browser,
             request_otp::{self, RequestOtpError, SSO_LINK, Sender},
@@ -29,7 +32,7 @@ use crate::{
         sso::{SsoError, find_usable, identity::ProvenIdentity},
     },
     mail::Email,
-    store::{self, connections::StoredConnection, sign_in_flows::UnlinkedIdentity},
+    store::{self, connections::StoredConnection, grants::GrantSelection, sign_in_flows::UnlinkedIdentity},
 };
 
 /// Why an identity is not linked.
@@ -78,7 +81,8 @@ pub async fn enter_code(
         ProvenIdentity { app, meta, connection: &connection, identity: &identity, auth_time: unlinked.auth_time, now };
     let device = meta.device.as_ref();
     let attempt = Attempt { app, meta, device, client_id: SSO_LINK, otp_id, code, now };
-    let redeemed = attempt.redeem(&mut Linking { proven, browser }).await?;
+    let redeemed = attempt.redeem(&mut AddressOwner { address: identity.address.as_ref() }).await?;
+    link(&proven, browser, redeemed.output).await?;
     browser.remember_device(redeemed.new_device, device);
     app.metrics.sso_signed_in("linked");
     app.mail_waiting.notify_one();
@@ -99,36 +103,77 @@ async fn find_unlinked<'a>(
     if is_covered { Ok((unlinked, connection)) } else { Err(SsoError::NotAvailable) }
 }
 
-/// Links the identity in the transaction that consumes the code.
-struct Linking<'a> {
-    proven: ProvenIdentity<'a>,
-    browser: &'a mut Browser,
+/// The owner of the address that a code was sent to. The code alone signs no user in.
+struct AddressOwner<'a> {
+    address: Option<&'a Address>,
 }
 
-impl SignIn for Linking<'_> {
-    type Output = ();
+impl SignIn for AddressOwner<'_> {
+    type Output = UserId;
 
     async fn admits(&self, _: &Connection, _: Option<UserId>) -> Result<bool, database::Error> {
         Ok(true)
     }
 
-    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
-        let ProvenIdentity { app, meta, connection, identity, now, .. } = self.proven;
+    async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<UserId> {
         let address = store::users::find_address(db, user_id).await?;
-        anyhow::ensure!(address.is_some() && address == identity.address, "a code of another address links nothing");
-        if !self.proven.link(db, user_id).await? {
-            return Err(database::Error::Unavailable("the identity was linked meanwhile".into()).into());
-        }
-        let event = meta.event(EventName::SsoLinked, now, json!({ "connectionId": connection.id }))?.user(user_id);
-        event.in_workspace(connection.workspace_id).subject(connection.id).insert(db).await?;
-        self.proven.open(db, self.browser, user_id).await?;
-        let mail = Email::SsoLinked {
-            to: address.map(|address| address.as_str().to_owned()).unwrap_or_default(),
-            company: connection.name.clone(),
-            at: now,
-            from: meta.address.to_string(),
-            language: meta.language,
-        };
-        mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await
+        anyhow::ensure!(
+            address.is_some() && address.as_ref() == self.address,
+            "a code of another address links nothing"
+        );
+        Ok(user_id)
     }
+}
+
+/// Links the identity with the account of the user who entered the code, and signs the browser in.
+async fn link(proven: &ProvenIdentity<'_>, browser: &mut Browser, user_id: UserId) -> Result<(), SsoError> {
+    let ProvenIdentity { app, meta, connection, identity, now, .. } = *proven;
+    let mut transaction = RevocationTransaction::begin(app, now).await?;
+    let is_enabled = store::users::lock(transaction.db(), user_id).await?;
+    if !is_enabled || !proven.is_routed(transaction.db(), identity.address.as_ref()).await? {
+        return Err(SsoError::NotAvailable);
+    }
+    let was_linked = remove_others(proven, &mut transaction, browser, user_id).await?;
+    let db = transaction.db();
+    if !proven.link(db, user_id).await? {
+        return Err(database::Error::Unavailable("the identity was linked meanwhile".into()).into());
+    }
+    let details = json!({ "connectionId": connection.id, "replaced": was_linked });
+    let event = meta.event(EventName::SsoLinked, now, details)?.user(user_id);
+    event.in_workspace(connection.workspace_id).subject(connection.id).insert(db).await?;
+    proven.open(db, browser, user_id).await?;
+    let mail = Email::SsoLinked {
+        to: identity.address.as_ref().map(|address| address.as_str().to_owned()).unwrap_or_default(),
+        company: connection.name.clone(),
+        at: now,
+        from: meta.address.to_string(),
+        was_linked,
+        language: meta.language,
+    };
+    mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await?;
+    Ok(transaction.commit().await?)
+}
+
+/// Removes the identities that the account was linked with before, and revokes what they may have left: all sessions, tokens
+/// and devices of the user. Such an identity is of someone else, who had the address before or claimed to have it, or of a
+/// company that had the domain before. Returns whether there was one.
+async fn remove_others(
+    proven: &ProvenIdentity<'_>,
+    transaction: &mut RevocationTransaction<'_>,
+    browser: &Browser,
+    user_id: UserId,
+) -> Result<bool, SsoError> {
+    let (now, reason) = (proven.now, Reason::SsoSignedOut);
+    let removed = store::identities::delete_others(transaction.db(), &proven.stored(), user_id).await?;
+    if removed == 0 {
+        return Ok(false);
+    }
+    transaction.revoke_grants_of_user(user_id, GrantSelection::All, reason).await?;
+    let cli_tokens = store::cli_tokens::list_ids(transaction.db(), user_id).await?;
+    transaction.revoke_cli_tokens(user_id, &cli_tokens, reason).await?;
+    store::browser_sessions::delete_by_user(transaction.db(), user_id, Some(browser.id)).await?;
+    store::devices::delete_by_user(transaction.db(), user_id, None).await?;
+    store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
+    store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
+    Ok(true)
 }

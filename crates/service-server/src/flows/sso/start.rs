@@ -4,13 +4,14 @@
 //!    sign-in to the account pages.
 //! 2. The hand-off draws a secret, stores its SHA-256 in the flow, and returns the address of the provider's page.
 //!
-//! A user of a first-party client or of the account pages is handed off at once. For other clients, and if another site sent
-//! the browser here, the sign-in page says first who asks, and the user has to click.
+//! A user of a first-party client or of the account pages is handed off at once. For other clients, and if the user may not
+//! expect the provider, the sign-in page says first who asks and where the provider is, and the user has to click.
 
 use service_api::ids::{ConnectionId, FlowId};
 use service_rules::{
     Timestamp, authorization::Parameters, clients::ClientKind, email::Address, lifetimes, signing::later,
 };
+use url::Url;
 
 use crate::{
     app::App,
@@ -28,7 +29,7 @@ use crate::{
         },
         sso::{SsoError, find_usable, is_try, redirect_uri, refused},
     },
-    store::{self, routed_domains::Route, sign_in_flows::StateKey},
+    store::{self, connections::StoredConnection, routed_domains::Route, sign_in_flows::StateKey},
     tokens::sso_state::StateSecret,
 };
 
@@ -69,7 +70,7 @@ pub async fn begin(
 ) -> Result<Started, SsoError> {
     let id = parameters.connection().and_then(|id| id.parse().ok()).ok_or(SsoError::NotAvailable)?;
     let db = app.database.connect().await?;
-    find_usable(&db, id, false).await?;
+    let connection = find_usable(&db, id, false).await?;
     drop(db);
     let begun = if parameters.has_client() {
         authorize::begin(app, meta, seen, parameters).await?
@@ -80,11 +81,23 @@ pub async fn begin(
     choose(app, flow_id, Some(id), None).await?;
     let found = authorize::find_flow(app, &browser, &flow_id.to_string()).await?;
     let flow = found.ok_or(SsoError::ForeignResponse)?;
-    if source == NavigationSource::OtherSite || !is_direct(app, &flow).await? {
+    let is_expected = source == NavigationSource::User && is_expected(app, &browser, &connection).await?;
+    if !is_expected || !is_direct(app, &flow).await? {
         return Ok(Started::Next(Begun { browser: Some(browser), next: Next::SignIn(flow_id) }));
     }
     let hand_off = hand_off(app, meta, &browser, &flow).await?;
     Ok(Started::HandOff(browser, hand_off))
+}
+
+/// Whether a user who opened a link to this connection expects its provider. Anyone can send such a link: without a domain, the
+/// provider is known to nobody, and a user who is signed in otherwise would become another user.
+async fn is_expected(app: &App, browser: &Browser, connection: &StoredConnection) -> Result<bool, database::Error> {
+    if browser.person.as_ref().is_some_and(|person| person.connection_id != Some(connection.id)) {
+        return Ok(false);
+    }
+    let db = app.database.connect().await?;
+    let domains = store::workspace_domains::verified_domains_of(&db, connection.id, connection.workspace_id).await?;
+    Ok(!domains.is_empty())
 }
 
 /// Begins a sign-in to the account pages. A user who is signed in through the connection already stays signed in.
@@ -135,7 +148,9 @@ pub async fn chosen(app: &App, flow: &SignInFlow) -> Result<Option<ChosenConnect
     let db = app.database.connect().await?;
     match find_usable(&db, id, is_try(flow)).await {
         Ok(connection) => {
-            Ok(Some(ChosenConnection { company: connection.name, required: connection.required_at.is_some() }))
+            let host = Url::parse(&connection.issuer.issuer).ok().and_then(|url| url.host_str().map(str::to_owned));
+            let required = connection.required_at.is_some();
+            Ok(Some(ChosenConnection { company: connection.name, host: host.unwrap_or_default(), required }))
         }
         Err(SsoError::NotAvailable) => Ok(None),
         Err(error) => Err(error),
@@ -146,6 +161,8 @@ pub async fn chosen(app: &App, flow: &SignInFlow) -> Result<Option<ChosenConnect
 pub struct ChosenConnection {
     /// What the company calls its sign-in.
     pub company: String,
+    /// The host of its provider.
+    pub host: String,
     pub required: bool,
 }
 

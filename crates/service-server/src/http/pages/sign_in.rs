@@ -69,6 +69,8 @@ struct SignInWithSso<'a> {
     csrf: String,
     action: String,
     company: &'a str,
+    /// The host of the provider, because the company's name is its own choice.
+    host: &'a str,
     client: Option<String>,
     returns: &'a Sentence,
     /// Where the answer goes, if another client than the service's own asks.
@@ -287,7 +289,7 @@ impl SsoPage<'_> {
     async fn show(&self, required_now: bool) -> Result<Response, ApiError> {
         let Self { app, meta, browser, flow } = *self;
         let t = app.locales.of(meta.language);
-        let ChosenConnection { company, required } = match start::chosen(app, flow).await {
+        let ChosenConnection { company, host, required } = match start::chosen(app, flow).await {
             Ok(Some(chosen)) => chosen,
             // It was switched off meanwhile, so the user signs in by code.
             Ok(None) => {
@@ -305,6 +307,7 @@ impl SsoPage<'_> {
             csrf: browser.form_token(app),
             action: format!("/sign-in/{}/sso", flow.id),
             company: &company,
+            host: &host,
             client: authorize::client_name(app, flow).await?,
             returns: if is_local { &t.consent.returns_local } else { &t.consent.returns_to },
             returns_host: returns_to.map(redirect::host),

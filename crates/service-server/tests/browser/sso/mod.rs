@@ -80,7 +80,7 @@ impl Rig<'_> {
     async fn sign_in_at_provider(&self, browser: &Browser, account: &str) -> Result<()> {
         browser.wait_for("#login").await?;
         ensure!(browser.address().await?.starts_with(&self.provider.issuer), "the browser is not at the provider");
-        browser.run("document.querySelector('#login').value = ''").await?;
+        browser.clear("#login").await?;
         browser.type_into("#login", account).await?;
         browser.click("button[type=submit]").await
     }
@@ -147,7 +147,8 @@ impl Rig<'_> {
 
 /// Looks at every page of a walk: axe finds nothing, and a picture is written if the environment asks for it.
 struct Walk {
-    axe: String,
+    /// `None`: the browser runs no scripts, so the pages are not looked at.
+    axe: Option<String>,
     pictures: Option<PathBuf>,
 }
 
@@ -156,12 +157,18 @@ impl Walk {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let axe = std::fs::read_to_string(format!("{root}/target/clients/node_modules/axe-core/axe.min.js"));
         let pictures = std::env::var_os(WRITE).map(|_| PathBuf::from(root).join("docs/pictures"));
-        Ok(Self { axe: axe.context("axe-core is missing: run `cargo xtask clients`")?, pictures })
+        Ok(Self { axe: Some(axe.context("axe-core is missing: run `cargo xtask clients`")?), pictures })
+    }
+
+    /// A walk in a browser without scripts.
+    const fn without_scripts() -> Self {
+        Self { axe: None, pictures: None }
     }
 
     /// Looks at a page. With a name, it is a step of the documentation.
     async fn look(&self, browser: &Browser, name: &str) -> Result<()> {
-        browser.run(&self.axe).await?;
+        let Some(axe) = &self.axe else { return Ok(()) };
+        browser.run(axe).await?;
         let script = "const done = arguments[arguments.length - 1];
                       axe.run().then(result => done(result.violations.map(v => v.id + ': ' + v.help + ' '
                           + v.nodes.map(n => n.html).join(' | '))))";

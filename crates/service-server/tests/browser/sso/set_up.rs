@@ -2,14 +2,23 @@
 //! `docs/sso.md` are taken here.
 
 use anyhow::{Result, ensure};
-use service_testkit::browser::Browser;
+use service_testkit::browser::{Browser, Looks};
 
-use crate::sso::{CLIENT_ID, CLIENT_SECRET, Rig, Walk, phone, run};
+use crate::sso::{CLIENT_ID, CLIENT_SECRET, Rig, Walk, run};
 
 #[test]
 fn a_new_owner_sets_up_single_sign_on_and_a_colleague_signs_in() -> Result<()> {
+    set_up(&Walk::new()?, Looks { phone: true, ..Looks::default() })
+}
+
+#[test]
+fn without_scripts_single_sign_on_is_set_up_and_used() -> Result<()> {
+    set_up(&Walk::without_scripts(), Looks { without_scripts: true, ..Looks::default() })
+}
+
+fn set_up(walk: &Walk, looks: Looks) -> Result<()> {
     run(async |rig| {
-        let (walk, owner) = (Walk::new()?, phone().await?);
+        let owner = Browser::open(looks).await?;
         rig.sign_in_by_code(&owner, "ann@acme.test").await?;
         owner.go(&format!("{}/workspaces", rig.server.http.url)).await?;
         owner.type_into("form[action='/workspaces'] input[name=name]", "Acme").await?;
@@ -55,26 +64,25 @@ fn a_new_owner_sets_up_single_sign_on_and_a_colleague_signs_in() -> Result<()> {
         owner.wait_for("#on a.button[href$='/require']").await?;
         let page = owner.text("body").await?;
         ensure!(page.contains("The provider is responding."), "{page}");
-        first_colleague(&rig, &walk).await?;
+        first_colleague(&rig, walk, &Browser::open(looks).await?).await?;
 
         owner.go(&workspace).await?;
         let members = owner.text("body").await?;
         ensure!(members.contains("bob@acme.test"), "the colleague did not join: {members}");
         walk.look(&owner, "10-members").await?;
-        require(&walk, &owner, &workspace).await
+        require(walk, &owner, &workspace).await
     })
 }
 
 /// A colleague without an account signs in with the provider.
-async fn first_colleague(rig: &Rig<'_>, walk: &Walk) -> Result<()> {
-    let colleague = phone().await?;
+async fn first_colleague(rig: &Rig<'_>, walk: &Walk, colleague: &Browser) -> Result<()> {
     colleague.go(&format!("{}/sign-in", rig.server.http.url)).await?;
     colleague.type_into("input[name=email]", "bob@acme.test").await?;
-    walk.look(&colleague, "8-colleague").await?;
+    walk.look(colleague, "8-colleague").await?;
     colleague.click("button[type=submit]").await?;
-    rig.sign_in_at_provider(&colleague, "bob").await?;
-    rig.wait_for_account(&colleague, "bob@acme.test").await?;
-    walk.look(&colleague, "9-signed-in").await?;
+    rig.sign_in_at_provider(colleague, "bob").await?;
+    rig.wait_for_account(colleague, "bob@acme.test").await?;
+    walk.look(colleague, "9-signed-in").await?;
     let codes = rig.server.sql("select count(*) from otps where address = 'bob@acme.test'").await?;
     ensure!(codes.as_deref() == Some("0"), "a code was sent");
     Ok(())

@@ -150,3 +150,57 @@ fn a_provider_that_does_not_answer_is_named_within_five_seconds_and_owners_read_
         sign_in_bob(&rig, &browser).await
     })
 }
+
+/// Where the provider sends no logout, a browser has to sign in there again after the hours of the connection.
+#[test]
+fn a_browser_signs_in_at_the_provider_again_after_the_hours_of_the_connection() -> Result<()> {
+    run(async |rig| {
+        rig.connect(false).await?;
+        let browser = phone().await?;
+        sign_in_bob(&rig, &browser).await?;
+        let account = format!("{}/account", rig.server.http.url);
+        let later = async |hours: u32| {
+            let moved = format!("update browser_sessions set expires_at = expires_at - interval '{hours} hours'");
+            rig.server.sql(&moved).await?;
+            browser.go(&account).await
+        };
+        later(11).await?;
+        rig.wait_for_account(&browser, "bob@acme.test").await?;
+        later(1).await?;
+        browser.wait_for("input[name=email]").await?;
+        sign_out_at_provider(&rig, &browser).await?;
+        sign_in_bob(&rig, &browser).await
+    })
+}
+
+/// The provider forgets the user, so that it asks again.
+async fn sign_out_at_provider(rig: &Rig<'_>, browser: &Browser) -> Result<()> {
+    browser.go(&rig.provider.issuer).await?;
+    browser.forget_cookies().await
+}
+
+#[test]
+fn a_provider_that_refuses_connections_is_named_at_once() -> Result<()> {
+    run(async |rig| {
+        let (walk, browser) = (Walk::new()?, phone().await?);
+        rig.connect(true).await?;
+        rig.provider.answer(ProviderMode::Refusing, "/").await?;
+        let began = Instant::now();
+        rig.begin_sign_in(&browser, "bob@acme.test").await?;
+        browser.wait_for(".after code").await?;
+        ensure!(began.elapsed() <= PROVIDER_DOWN_PAGE, "it took {:?}", began.elapsed());
+        ensure!(browser.text("body").await?.contains("Acme isn’t responding"), "{}", browser.source().await?);
+        // A named owner signs in by a code meanwhile.
+        browser.click("a[href$='/emergency']").await?;
+        browser.wait_for("input[name=email]").await?;
+        walk.look(&browser, "15-emergency").await?;
+        rig.server.mailbox.clear();
+        browser.clear("input[name=email]").await?;
+        browser.type_into("input[name=email]", "ann@acme.test").await?;
+        browser.click("button[type=submit]").await?;
+        let code = service_testkit::tour::code_for(rig.server, "ann@acme.test").await?;
+        browser.type_into("input[name=code]", &code).await?;
+        browser.click("button.main").await?;
+        rig.wait_for_account(&browser, "ann@acme.test").await
+    })
+}

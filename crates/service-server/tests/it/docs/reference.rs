@@ -37,6 +37,8 @@ fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
         let acme = Company::found(server, "ann@acme.example").await?;
         acme.claim(server, "acme.example").await?;
         acme.verify(server, "acme.example").await?;
+        server.http.post_form("/sso/backchannel-logout/conn_x", "logout_token=x").await?;
+        server.app.metrics.sso_signed_in("signed_in");
         let text = server.ops.get("/metrics", None).await?.text;
         let mut page = format!(
             "# Metrics\n\n{NOTE}\n\n\
@@ -85,7 +87,8 @@ fn the_reference_lists_every_error_code() -> Result<()> {
     page += "\n## Reasons\n\nThe values of `details.reason`: why a genuine credential is refused.\n\n";
     page += "| reason | the token, or its session |\n|---|---|\n";
     for reason in Reason::ALL.map(Reason::as_str) {
-        writeln!(page, "| `{reason}` | {} |", meanings.get(reason).map_or("", String::as_str))?;
+        let meaning = meanings.get(reason).with_context(|| format!("everywhere.md does not explain {reason}"))?;
+        writeln!(page, "| `{reason}` | {meaning} |")?;
     }
     check_file("docs/reference/errors.md", &page)
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use reqwest::Method;
+use service_api::endpoints::{self, Access, Endpoint};
 use service_testkit::{
     server::{TestServer, with_server},
     tab::Tab,
@@ -46,19 +47,21 @@ fn the_cookie_changes_with_every_step_and_the_old_one_is_dead_bw_04() -> Result<
     })
 }
 
-/// The path of every form there is.
+/// The path of every form there is. Clients send the form of an authorization request, which has no CSRF token.
 async fn forms(server: &TestServer, tab: &Tab, client: &str) -> Result<Vec<String>> {
     let begun = tab.get(&asking(client, &[("prompt", "consent")])).await?;
-    let consent = begun.next()?.to_owned();
-    let id = consent.rsplit('/').next().unwrap_or_default().to_owned();
-    let grant = server.sql("select id from grants limit 1").await?.unwrap_or_default();
-    let mut paths = ["", "/code", "/resend"].map(|end| format!("/sign-in/{id}{end}")).to_vec();
-    paths.extend([consent.clone(), format!("{consent}/switch"), format!("/account/sessions/{grant}/end")]);
-    paths.extend(["/account/tokens", "/account/tokens/clit_x/revoke", "/sign-out"].map(str::to_owned));
-    paths.extend(["/sso", "/emergency", "/link", "/link/resend"].map(|end| format!("/sign-in/{id}{end}")));
-    paths.push("/workspaces/wsp_x/connections/conn_x/try".to_owned());
-    paths.extend(["/account/sessions/end-all", "/account/apps/consent_x/remove"].map(str::to_owned));
-    Ok(paths)
+    let flow_id = begun.next()?.rsplit('/').next().unwrap_or_default().to_owned();
+    let session_id = server.sql("select id from grants limit 1").await?.unwrap_or_default();
+    let is_form = |endpoint: &&&Endpoint| {
+        endpoint.method == endpoints::Method::Post
+            && endpoint.access == Access::Browser
+            && endpoint.path != endpoints::AUTHORIZE_BY_FORM.path
+    };
+    let path = |endpoint: &&Endpoint| {
+        let path = endpoint.path.replace("{flowId}", &flow_id).replace("{sessionId}", &session_id);
+        path.split('/').map(|part| if part.starts_with('{') { "x" } else { part }).collect::<Vec<_>>().join("/")
+    };
+    Ok(endpoints::ALL.iter().filter(is_form).map(path).collect())
 }
 
 #[test]
@@ -76,6 +79,7 @@ fn no_form_does_anything_that_our_page_did_not_send_bw_01_bw_11() -> Result<()> 
                         || ' ' || (select count(*) from authorization_codes) || ' ' || (select count(*) from outbox)
                         || ' ' || (select count(*) from grants where revoked_at is null)";
         let paths = forms(server, &tab, &client).await?;
+        assert!(paths.len() > 30, "{paths:?}");
         let before = server.sql(counted).await?;
         for path in &paths {
             let with = |csrf: &str| {

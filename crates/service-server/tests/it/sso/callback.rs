@@ -14,7 +14,10 @@ use service_testkit::{
 
 use crate::support::{
     provider::{Fault, Provider, ProviderPort},
-    sso::{Company, allowing, at_provider, company, sign_in, signed_in_as, user, with_provider, with_two_providers},
+    sso::{
+        Company, allowing, at_provider, company, sign_in, sign_in_after_click, signed_in_as, user, with_provider,
+        with_two_providers,
+    },
 };
 
 /// Checks that a response signed no user in, and that the page says so.
@@ -419,7 +422,8 @@ fn a_domain_that_moved_takes_no_identities_along_so_15() -> Result<()> {
         after.take_domain(server, "acme.test").await?;
         // The old company's provider no longer signs in to accounts of the domain, although it knows their identities.
         let other = Tab::open(server)?;
-        check_refused(&sign_in(server, &other, &before.start()).await?, 403, "the old connection");
+        let refused = sign_in_after_click(server, &other, &before.start()).await?;
+        check_refused(&refused, 403, "the old connection");
         assert_eq!(other.get("/account").await?.next()?, "/sign-in");
         // Nor does the same subject at the new one: the owner of the mailbox has to link the account.
         new.sign_in_as(&user("ann", "ann@acme.test"));

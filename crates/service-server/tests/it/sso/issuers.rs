@@ -371,6 +371,25 @@ fn an_issuer_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
 }
 
 #[test]
+fn an_issuer_that_is_known_to_be_down_keeps_one_caller_waiting() -> Result<()> {
+    with_providers(async |server, [silent]| {
+        silent.fall_silent(DISCOVERY);
+        let issuer = trust(server, &silent.issuer).await?;
+        assert!(metadata_error(server, &issuer).await?.is_outage());
+        server.advance(10);
+        let waited = async || {
+            let began = Instant::now();
+            let failed = server.app.issuers.metadata(&server.app, &issuer).await.is_err();
+            (failed, began.elapsed() > Duration::from_secs(1))
+        };
+        let callers = join_all((0..60).map(|_| waited())).await;
+        assert!(callers.iter().all(|(failed, _)| *failed));
+        assert_eq!(callers.iter().filter(|(_, waited)| *waited).count(), 1);
+        Ok(())
+    })
+}
+
+#[test]
 fn the_health_of_an_issuer_is_recorded_once_a_minute() -> Result<()> {
     with_providers(async |server, [provider]| {
         let issuer = trust(server, &provider.issuer).await?;

@@ -1,6 +1,7 @@
 //! An account that exists is linked with an identity only by its owner: by one code, once, with a mail.
 
 use anyhow::{Context as _, Result};
+use serde_json::json;
 use service_testkit::{
     server::TestServer,
     tab::{Shown, Tab},
@@ -25,6 +26,17 @@ async fn asked_for_code(server: &TestServer, acme: &Company, tab: &Tab, email: &
     let code = server.mailbox.next_code_to(email).await?;
     server.leaks.register("otp code", &code);
     Ok((path, code))
+}
+
+/// Creates a CLI token on its page.
+async fn new_cli_token(server: &TestServer, tab: &Tab) -> Result<String> {
+    tab.get("/account/tokens").await?;
+    let wanted = [("name", "ci"), ("space", "personal"), ("read", "true"), ("days", "9")];
+    let created = tab.submit("/account/tokens", &wanted).await?;
+    let (_, rest) = created.text.split_once("svc_cli_").context("no token")?;
+    let token = format!("svc_cli_{}", rest.split(['"', '<', ' ']).next().unwrap_or_default());
+    server.leaks.register("access_token", &token);
+    Ok(token)
 }
 
 async fn identities(server: &TestServer) -> Result<Option<String>> {
@@ -165,6 +177,44 @@ fn a_removed_member_is_not_joined_again_by_signing_in() -> Result<()> {
         assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));
         let ended = "select ended_at is not null from memberships where user_id = (select user_id from identities)";
         assert_eq!(server.sql(ended).await?.as_deref(), Some("t"));
+        Ok(())
+    })
+}
+
+/// Someone who could choose the address that the provider sends, or had it before, keeps nothing once its owner links.
+#[test]
+fn an_account_has_one_identity_and_linking_another_revokes_what_the_first_left() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        // Mallory is first to sign in with the address: the account is new.
+        let now = server.now().as_second();
+        provider.sign_in_as(&json!({ "sub": "mallory", "email": "ceo@acme.test", "auth_time": now }));
+        let mallory = Tab::open(server)?;
+        sign_in(server, &mallory, &acme.start()).await?;
+        assert_eq!(signed_in_as(&mallory).await?.as_deref(), Some("ceo@acme.test"));
+        let cli_token = new_cli_token(server, &mallory).await?;
+        assert_eq!(server.http.get("/v1/whoami", Some(&cli_token)).await?.status, 200);
+        // The owner of the address has another subject, and links by a code.
+        provider.sign_in_as(&user("ceo", "ceo@acme.test"));
+        let tab = Tab::open(server)?;
+        let (path, code) = asked_for_code(server, &acme, &tab, "ceo@acme.test").await?;
+        tab.submit(&path, &[("code", &code)]).await?;
+        assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ceo@acme.test"));
+        assert_eq!(identities(server).await?.as_deref(), Some("ceo=ceo@acme.test"));
+        assert_eq!(signed_in_as(&mallory).await?, None, "the first browser is still signed in");
+        let refused = server.http.get("/v1/whoami", Some(&cli_token)).await?;
+        assert_eq!((refused.status.as_u16(), refused.error()), (401, "invalid_token"), "{}", refused.text);
+        let mail = server.mailbox.next_mail_to("ceo@acme.test").await?;
+        assert!(mail.text.contains("all earlier sessions and tokens were revoked"), "{}", mail.text);
+        // The first identity is that of a stranger now, who would have to enter a code.
+        provider.sign_in_as(&user("mallory", "ceo@acme.test"));
+        let again = sign_in(server, &mallory, &acme.start()).await?;
+        assert!(again.next()?.ends_with("/link"), "{}", again.text);
+        // The owner still signs in without one.
+        provider.sign_in_as(&user("ceo", "ceo@acme.test"));
+        let other = Tab::open(server)?;
+        sign_in(server, &other, &acme.start()).await?;
+        assert_eq!(signed_in_as(&other).await?.as_deref(), Some("ceo@acme.test"));
         Ok(())
     })
 }

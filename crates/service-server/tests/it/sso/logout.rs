@@ -188,3 +188,20 @@ fn a_user_who_was_signed_out_signs_in_again() -> Result<()> {
         Ok(())
     })
 }
+
+/// Anyone can create connections to providers that do not answer, and anyone can send logout tokens for them.
+#[test]
+fn no_provider_is_asked_for_a_connection_that_was_never_tried() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        let token = logout_token(server, provider, &provider.key(), &json!({}))?;
+        acme.change(server, |connection| connection.tried_at = None).await?;
+        assert_eq!(post(server, &acme, &token).await?.status, 400);
+        assert_eq!(provider.requests(), 0);
+        let now = server.now();
+        acme.change(server, |connection| connection.tried_at = Some(now)).await?;
+        assert_eq!(post(server, &acme, &token).await?.status, 200);
+        assert!(provider.requests() > 0);
+        Ok(())
+    })
+}

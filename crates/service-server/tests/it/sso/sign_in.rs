@@ -9,8 +9,8 @@ use crate::support::{
     authorize::{CALLBACK, agree, asking, code, exchange, register},
     provider::CLIENT_ID,
     sso::{
-        at_provider, company, login_options, provider_address, sign_in, signed_in_as, user, with_provider,
-        with_two_providers,
+        at_provider, company, login_options, provider_address, sign_in, sign_in_after_click, signed_in_as, user,
+        with_provider, with_two_providers,
     },
 };
 
@@ -184,13 +184,15 @@ fn a_user_who_is_signed_in_through_the_connection_stays_signed_in() -> Result<()
         let acme = company(server, provider, "acme.test").await?;
         provider.sign_in_as(&user("ann", "ann@acme.test"));
         let tab = Tab::open(server)?;
-        // A user who is signed in by a code is sent to the provider, without being asked for a password there.
+        // A user who is signed in by a code is sent to the provider after a click, without being asked for a password there.
         let begun = tab.get("/sign-in").await?;
         tab.sign_in(&server.mailbox, begun.next()?, "bob@other.test").await?;
         let foreign = tab.send(tab.request(Method::GET, &acme.start()).header("sec-fetch-site", "cross-site")).await?;
         assert!(foreign.next()?.starts_with("/sign-in/"), "another site does not decide who is signed in");
         assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("bob@other.test"));
-        sign_in(server, &tab, &acme.start()).await?;
+        // A link that anyone can send does not decide that either.
+        server.advance(1);
+        sign_in_after_click(server, &tab, &acme.start()).await?;
         assert_eq!(provider.asked("prompt"), None);
         assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));
         let requests = provider.requests();
@@ -366,6 +368,21 @@ fn a_maximum_age_counts_from_the_authentication_at_the_provider() -> Result<()> 
         assert_eq!(provider.asked("prompt").as_deref(), Some("login"));
         // It was told to ask, so the authentication is recent.
         assert!(tab.get(back.next()?).await?.next()?.starts_with("/consent/"));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_link_to_a_connection_without_a_domain_needs_a_click() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        provider_address(&Tab::open(server)?.get(&acme.start()).await?)?;
+        // An owner can enable a connection to any provider; only a domain shows whose it is.
+        let lost = "update workspace_domains set verified_at = null; delete from routed_domains";
+        server.sql(lost).await?;
+        let tab = Tab::open(server)?;
+        let page = tab.get(tab.get(&acme.start()).await?.next()?).await?;
+        assert!(page.text.contains("You’ll sign in at <strong><bdi>127.0.0.1</bdi>"), "{}", page.text);
         Ok(())
     })
 }

@@ -216,6 +216,16 @@ pub(crate) async fn sign_in(server: &TestServer, tab: &Tab, start: &str) -> Resu
     tab.get(&at_provider(server, &shown).await?).await
 }
 
+/// Signs in through a connection, from an address that names the provider first. Returns what the callback shows.
+pub(crate) async fn sign_in_after_click(server: &TestServer, tab: &Tab, start: &str) -> Result<Shown> {
+    let begun = tab.get(start).await?;
+    let path = begun.next()?.to_owned();
+    let page = tab.get(&path).await?;
+    ensure!(page.text.contains("You’ll sign in at <strong><bdi>127.0.0.1</bdi>"), "{}", page.text);
+    let clicked = tab.submit(&format!("{path}/sso"), &[("decision", "continue")]).await?;
+    tab.get(&at_provider(server, &clicked).await?).await
+}
+
 /// The email address of the user who is signed in with a tab.
 pub(crate) async fn signed_in_as(tab: &Tab) -> Result<Option<String>> {
     let page = tab.get("/account").await?;
