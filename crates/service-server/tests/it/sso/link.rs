@@ -193,6 +193,7 @@ fn an_account_has_one_identity_and_linking_another_revokes_what_the_first_left()
         sign_in(server, &mallory, &acme.start()).await?;
         assert_eq!(signed_in_as(&mallory).await?.as_deref(), Some("ceo@acme.test"));
         let cli_token = new_cli_token(server, &mallory).await?;
+        assert!(server.mailbox.next_mail_to("ceo@acme.test").await?.text.contains("A new CLI token was created"));
         assert_eq!(server.http.get("/v1/whoami", Some(&cli_token)).await?.status, 200);
         // The owner of the address has another subject, and links by a code.
         provider.sign_in_as(&user("ceo", "ceo@acme.test"));
