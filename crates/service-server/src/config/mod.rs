@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
-    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, addresses,
-    allowed_issuers, base_url, database_url, database_urls, domains, failure_share, filter, host, hosts, keep_days,
-    mail_tls, mailbox, network_rates, networks, raised_networks, rate, root_keys, windows,
+    ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
+    database_url, database_urls, domains, failure_share, filter, host, hosts, hosts_and_ports, keep_days, mail_tls,
+    mailbox, network_rates, networks, raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     settings::{SETTINGS, Setting, environment_name},
@@ -186,8 +186,8 @@ pub struct AllowedIssuer {
 /// How names are resolved to verify domains.
 #[derive(Clone, Debug)]
 pub struct DnsConfig {
-    /// Empty: the servers of the system.
-    pub servers: Vec<SocketAddr>,
+    /// Hosts and ports. Empty: the servers of the system.
+    pub servers: Vec<String>,
 }
 
 /// The log.
@@ -302,7 +302,7 @@ impl Config {
                 public_mail_domains: from.checked("sso.public_mail_domains", "domains such as gmail.com", domains),
             },
             dns: DnsConfig {
-                servers: from.checked("dns.servers", "addresses and ports such as 192.0.2.53:53", addresses),
+                servers: from.checked("dns.servers", "hosts and ports such as 192.0.2.53:53", hosts_and_ports),
             },
             log: LogConfig {
                 json: from.checked("log.format", "json or text", |text| match text {

@@ -277,7 +277,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "dns.servers",
         Some(""),
-        "DNS servers that domains are verified with, such as 192.0.2.53:53. By default those of the system.",
+        "DNS servers (host:port) that domains are verified with, such as 192.0.2.53:53. By default those of the system.",
     ),
     setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),

@@ -11,7 +11,7 @@ use service_rules::{
     network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
 };
 use tracing_subscriber::EnvFilter;
-use url::Url;
+use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -84,8 +84,15 @@ pub(super) fn allowed_issuers(text: &str) -> Option<Vec<AllowedIssuer>> {
     Some(allowed)
 }
 
-pub(super) fn addresses(text: &str) -> Option<Vec<SocketAddr>> {
-    list(text).map(|address| address.parse().ok()).collect()
+/// Parses hosts with their ports. A host is a name or an address.
+pub(super) fn hosts_and_ports(text: &str) -> Option<Vec<String>> {
+    let is_valid = |server: &str| {
+        let name = |host: &str| Host::parse(host).is_ok_and(|host| matches!(host, Host::Domain(_)));
+        let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+        let by_name = || server.rsplit_once(':').is_some_and(|(host, port)| name(host) && is_port(port));
+        server.parse::<SocketAddr>().is_ok() || by_name()
+    };
+    list(text).map(|server| is_valid(server).then(|| server.to_owned())).collect()
 }
 
 pub(super) fn domains(text: &str) -> Option<Vec<Domain>> {
@@ -184,4 +191,23 @@ pub(super) fn keep_days(text: &str) -> Option<i64> {
 
 pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_host_and_a_port() {
+        let valid = "192.0.2.53:53, [2001:db8::53]:5353, dns.acme.test:53, localhost:1";
+        assert_eq!(hosts_and_ports(valid).map(|servers| servers.len()), Some(4));
+        assert_eq!(hosts_and_ports(""), Some(Vec::new()));
+        for wrong in ["192.0.2.53", "dns.acme.test", "dns.acme.test:", "dns.acme.test:0", "dns.acme.test:65536", ":53"]
+        {
+            assert_eq!(hosts_and_ports(wrong), None, "{wrong}");
+        }
+        for wrong in ["2001:db8::53", "a b:53", "https://dns.acme.test:53", "192.0.2.999:53", "dns.acme.test/x:53"] {
+            assert_eq!(hosts_and_ports(wrong), None, "{wrong}");
+        }
+    }
 }

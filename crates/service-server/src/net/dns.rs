@@ -8,6 +8,7 @@ use hickory_resolver::{
     net::runtime::TokioRuntimeProvider,
     proto::rr::RData,
 };
+use tokio::net::lookup_host;
 
 /// The timeout of one query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,29 +24,32 @@ pub struct Unanswered(String);
 
 /// The DNS servers that this node asks.
 pub struct Dns {
-    servers: Vec<SocketAddr>,
-    /// Made at the first lookup.
+    /// Hosts and ports.
+    servers: Vec<String>,
+    /// Made at the first lookup, if no host is a name. The address of a name can change.
     resolver: OnceLock<TokioResolver>,
 }
 
 impl Dns {
     /// Empty: the servers of the system.
     #[must_use]
-    pub fn new(servers: Vec<SocketAddr>) -> Self {
+    pub fn new(servers: Vec<String>) -> Self {
         Self { servers, resolver: OnceLock::new() }
     }
 
     /// Returns the TXT records of a domain, each in one piece; none if the domain has none or does not exist. Aliases are
     /// followed. Nothing is cached.
     pub async fn txt_records(&self, domain: &str) -> Result<Vec<String>, Unanswered> {
-        let resolver = self.resolver()?;
+        let late = || Unanswered("no answer in time".to_owned());
+        tokio::time::timeout(LOOKUP_TIMEOUT, self.find_txt(domain)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn find_txt(&self, domain: &str) -> Result<Vec<String>, Unanswered> {
         // With the dot at the end, no search domain of the system is appended.
-        let lookup = tokio::time::timeout(LOOKUP_TIMEOUT, resolver.txt_lookup(format!("{domain}.")));
-        let found = match lookup.await {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) if error.is_no_records_found() => return Ok(Vec::new()),
-            Ok(Err(error)) => return Err(Unanswered(error.to_string())),
-            Err(_) => return Err(Unanswered("no answer in time".to_owned())),
+        let found = match self.resolver().await?.txt_lookup(format!("{domain}.")).await {
+            Ok(found) => found,
+            Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
+            Err(error) => return Err(Unanswered(error.to_string())),
         };
         let texts = found.answers().iter().filter_map(|record| match &record.data {
             RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
@@ -54,28 +58,43 @@ impl Dns {
         Ok(texts.collect())
     }
 
-    fn resolver(&self) -> Result<&TokioResolver, Unanswered> {
+    async fn resolver(&self) -> Result<TokioResolver, Unanswered> {
         if let Some(resolver) = self.resolver.get() {
-            return Ok(resolver);
+            return Ok(resolver.clone());
         }
-        let resolver = self.build().map_err(|error| Unanswered(error.to_string()))?;
-        Ok(self.resolver.get_or_init(|| resolver))
+        let (mut addresses, mut named) = (Vec::<SocketAddr>::new(), false);
+        for server in &self.servers {
+            match server.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => {
+                    named = true;
+                    // A name without an address is left out, if there are other servers.
+                    addresses.extend(lookup_host(server).await.into_iter().flatten());
+                }
+            }
+        }
+        if named && addresses.is_empty() {
+            return Err(Unanswered("none of the names in dns.servers has an address".to_owned()));
+        }
+        let resolver = build(&addresses).map_err(|error| Unanswered(error.to_string()))?;
+        Ok(if named { resolver } else { self.resolver.get_or_init(|| resolver).clone() })
     }
+}
 
-    fn build(&self) -> Result<TokioResolver, hickory_resolver::net::NetError> {
-        let mut builder = if self.servers.is_empty() {
-            TokioResolver::builder_tokio()?
-        } else {
-            let config = ResolverConfig::from_name_servers(self.servers.iter().map(name_server).collect());
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        };
-        let options = builder.options_mut();
-        options.timeout = QUERY_TIMEOUT;
-        options.attempts = REPEATED_QUERIES;
-        options.cache_size = 0;
-        options.use_hosts_file = ResolveHosts::Never;
-        builder.build()
-    }
+/// Makes a resolver that asks these servers. Empty: those of the system.
+fn build(servers: &[SocketAddr]) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+    let mut builder = if servers.is_empty() {
+        TokioResolver::builder_tokio()?
+    } else {
+        let config = ResolverConfig::from_name_servers(servers.iter().map(name_server).collect());
+        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+    };
+    let options = builder.options_mut();
+    options.timeout = QUERY_TIMEOUT;
+    options.attempts = REPEATED_QUERIES;
+    options.cache_size = 0;
+    options.use_hosts_file = ResolveHosts::Never;
+    builder.build()
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {

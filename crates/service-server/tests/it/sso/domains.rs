@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use service_testkit::{
-    dns_server::Record,
+    dns_server::{DnsServer, Record},
     server::{Setup, with_server},
 };
 
@@ -201,6 +201,30 @@ fn a_domain_moves_when_the_record_of_the_former_workspace_is_gone() -> Result<()
         assert_eq!(after, Some(route));
         assert_eq!(acme.send(server, "DELETE", "domains/acme.test", None).await?.status, 204);
         assert_eq!(crate::support::connections::route(server, "acme.test").await?, after);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_dns_server_can_be_given_by_name() -> Result<()> {
+    let dns = DnsServer::start()?;
+    // A name that has no address does no harm beside one that has.
+    let servers = format!("dns.nowhere.invalid:53, localhost:{}", dns.address.port());
+    Setup::default().set("dns.servers", &servers).run(async |server| {
+        let acme = Company::found(server, "ann@acme.test").await?;
+        let value = record_value(&acme.claim(server, "acme.test").await?);
+        dns.serve(&[txt("acme.test", &value)])?;
+        assert_eq!(acme.verify(server, "acme.test").await?.field("status"), "verified");
+        Ok(())
+    })?;
+    Setup::default().set("dns.servers", "dns.nowhere.invalid:53").run(async |server| {
+        let acme = Company::found(server, "ann@acme.test").await?;
+        acme.claim(server, "acme.test").await?;
+        assert_eq!(
+            acme.verify(server, "acme.test").await?.error(),
+            "temporarily_unavailable",
+            "not that of the system"
+        );
         Ok(())
     })
 }
