@@ -69,6 +69,8 @@ pub enum IssuerError {
         "The provider signed a token with an algorithm that this issuer isn't allowed. Allow it, or change it there."
     )]
     Algorithm,
+    #[error("Tokens of this issuer aren't accepted for this. Delete the connection, and create it again.")]
+    Purpose,
     #[error("The token is signed with a key that isn't in the provider's key set. Try again in a minute.")]
     UnknownKey,
     #[error("The signature of the token is wrong. Sign in again.")]
@@ -118,6 +120,7 @@ impl IssuerError {
             Self::CodeRefused
             | Self::MalformedToken
             | Self::Algorithm
+            | Self::Purpose
             | Self::UnknownKey
             | Self::Signature
             | Self::OtherSubject

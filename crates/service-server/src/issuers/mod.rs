@@ -173,13 +173,18 @@ impl Issuers {
         result
     }
 
-    /// Verifies that a key of this issuer has signed a token. What the token says of its own issuer selects nothing.
+    /// Verifies that a key of this issuer has signed a token, and that its tokens are accepted for this purpose. What the
+    /// token says of its own issuer selects nothing.
     pub async fn verify(
         &self,
         app: &App,
         issuer: &TrustedIssuer,
+        purpose: &str,
         token: &ProviderSecret,
     ) -> Result<VerifiedClaims, IssuerError> {
+        if !issuer.purposes.iter().any(|known| known == purpose) {
+            return Err(IssuerError::Purpose);
+        }
         let jwt = ProviderJwt::read(token.expose(), &issuer.algorithms)?;
         if let Some(pasted) = &issuer.jwks {
             return settle(KeySet::from_value(pasted)?.verify(&jwt), jwt);

@@ -24,7 +24,7 @@ use crate::{
     database,
     flows::{RequestMeta, rate_limit::NetworkLimit, revocation::RevocationTransaction},
     issuers::{error::IssuerError, token_endpoint::ProviderSecret},
-    store::{self, connections::StoredConnection},
+    store::{self, connections::StoredConnection, trusted_issuers::SIGN_IN},
 };
 
 /// Why a logout token signs no user out.
@@ -86,7 +86,7 @@ async fn sign_out(
     let client_id = connection.client_id.as_deref().filter(|_| connection.tried_at.is_some());
     let client_id = client_id.ok_or(LogoutError::UnknownConnection)?;
     drop(db);
-    let verified = app.issuers.verify(app, &connection.issuer, token).await?;
+    let verified = app.issuers.verify(app, &connection.issuer, SIGN_IN, token).await?;
     let expected = ExpectedLogoutToken { issuer: &connection.issuer.issuer, client_id, now };
     let token = logout_token::judge(verified.typ.as_deref(), &verified.claims, &expected)?;
     revoke_sessions(app, meta, &connection, &token).await

@@ -26,7 +26,7 @@ use crate::{
         token_endpoint::{CodeExchange, ProviderClient, ProviderCredential, ProviderSecret},
     },
     net::outbound::FetchError,
-    store::connections::StoredConnection,
+    store::{connections::StoredConnection, trusted_issuers::SIGN_IN},
     tokens::sso_state::StateSecret,
 };
 
@@ -122,7 +122,7 @@ async fn redeem_now(
     let verifier = CodeVerifier::new(secret.verifier(&app.root_keys).to_string());
     let exchange = CodeExchange { code: &code, redirect_uri: &redirect_uri, verifier: &verifier };
     let tokens = app.issuers.exchange_code(app, issuer, &client, &exchange).await?;
-    let verified = app.issuers.verify(app, issuer, &tokens.id_token).await?;
+    let verified = app.issuers.verify(app, issuer, SIGN_IN, &tokens.id_token).await?;
     let nonce = secret.nonce(&app.root_keys);
     let expected = ExpectedIdToken { issuer: &issuer.issuer, client_id, nonce: &nonce, now };
     let mut token = id_token::judge(verified.typ.as_deref(), &verified.claims, &expected)?;

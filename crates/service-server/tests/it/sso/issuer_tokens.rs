@@ -25,6 +25,7 @@ use service_server::{
         token_endpoint::{ProviderCredential, ProviderSecret},
     },
     net::outbound::FetchError,
+    store::trusted_issuers::SIGN_IN,
 };
 use service_testkit::{
     document_host::response,
@@ -229,6 +230,24 @@ fn keys_that_are_weak_or_for_something_else_are_never_used_so_03() -> Result<()>
     })
 }
 
+#[test]
+fn an_issuer_is_trusted_only_for_its_purposes() -> Result<()> {
+    with_providers(async |server, [provider]| {
+        let issuer = trust(server, &provider.issuer).await?;
+        let token = provider.sign(&claims(&provider.issuer))?;
+        for purposes in [vec![], vec!["machines".to_owned()], vec!["sign_in_later".to_owned()]] {
+            let other = TrustedIssuer { purposes, ..issuer.clone() };
+            check_refused(server, &other, &token, IssuerError::Purpose).await;
+            let pasted = json!({ "keys": [provider.public_key()] });
+            check_refused(server, &TrustedIssuer { jwks: Some(pasted), ..other }, &token, IssuerError::Purpose).await;
+        }
+        assert_eq!(provider.asked(KEYS), 0, "nothing was fetched");
+        let both = TrustedIssuer { purposes: vec!["machines".into(), SIGN_IN.into()], ..issuer };
+        verify(server, &both, &token).await?;
+        Ok(())
+    })
+}
+
 /// The form of a request to the token endpoint.
 fn form(request: &str) -> Result<Vec<(String, String)>> {
     let body = request.split_once("\r\n\r\n").context("no body")?.1;
@@ -252,7 +271,8 @@ fn a_code_is_exchanged_with_each_kind_of_client_authentication() -> Result<()> {
         {
             let tokens = exchange(server, &issuer, &credential).await?;
             assert_eq!(format!("{tokens:?}").matches("ProviderSecret(…)").count(), 2, "{tokens:?}");
-            assert_eq!(server.app.issuers.verify(&server.app, &issuer, &tokens.id_token).await?.claims["sub"], "ann");
+            let verified = server.app.issuers.verify(&server.app, &issuer, SIGN_IN, &tokens.id_token).await?;
+            assert_eq!(verified.claims["sub"], "ann");
             let token = tokens.access_token.context("no access token")?;
             let info = server.app.issuers.user_info(&server.app, &issuer, &token, "ann").await?;
             assert_eq!(info.claims["email"], "ann@acme.test");

@@ -58,7 +58,8 @@ pub(crate) async fn verify(
     issuer: &TrustedIssuer,
     token: &str,
 ) -> Result<VerifiedClaims, IssuerError> {
-    server.app.issuers.verify(&server.app, issuer, &ProviderSecret::new(token.to_owned())).await
+    let token = ProviderSecret::new(token.to_owned());
+    server.app.issuers.verify(&server.app, issuer, store::trusted_issuers::SIGN_IN, &token).await
 }
 
 /// The secret of the client at the provider.
