@@ -120,6 +120,9 @@ pub enum IdentityVerdict {
 /// Why it is not signed in.
 pub fn judge(identity: &Identity, facts: &IdentityFacts<'_>) -> Result<IdentityVerdict, IdentityError> {
     if let Some(account) = &facts.linked {
+        if identity.verified == EmailVerified::Other {
+            return Err(IdentityError::UnverifiedAddress);
+        }
         // Whatever address the provider sends now. But a connection that has lost the domain of an account decides about
         // the account no longer.
         return match account.disabled {
@@ -250,10 +253,11 @@ mod tests {
     fn a_known_identity_is_its_user_whatever_the_address_says_so_05() {
         let ann = account("ann@acme.test", false);
         for email in [Some("ann@acme.test"), Some("maria@acme.test"), Some("ann@other.test"), None] {
-            for verified in [EmailVerified::True, EmailVerified::Absent, EmailVerified::Other] {
-                let verdict = judged(email, verified, Some(ann.clone()), Some(account("maria@acme.test", false)));
-                assert_eq!(verdict, Ok(IdentityVerdict::SignIn(ann.user_id)));
+            let judged = |verified| judged(email, verified, Some(ann.clone()), Some(account("maria@acme.test", false)));
+            for verified in [EmailVerified::True, EmailVerified::Absent] {
+                assert_eq!(judged(verified), Ok(IdentityVerdict::SignIn(ann.user_id)));
             }
+            assert_eq!(judged(EmailVerified::Other), Err(IdentityError::UnverifiedAddress), "{email:?}");
         }
     }
 

@@ -129,7 +129,10 @@ async fn redeem_now(
     if let (None, Some(_), Some(access_token)) = (&token.email, &metadata.userinfo_endpoint, &tokens.access_token) {
         let about = app.issuers.user_info(app, issuer, access_token, &token.subject).await?;
         token.email = about.claims.get("email").and_then(Value::as_str).map(str::to_owned);
-        token.email_verified = EmailVerified::read(&about.claims);
+        // What the ID token denies, userinfo does not make good.
+        if token.email_verified != EmailVerified::Other {
+            token.email_verified = EmailVerified::read(&about.claims);
+        }
     }
     Ok(token)
 }
