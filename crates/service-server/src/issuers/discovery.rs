@@ -1,6 +1,7 @@
 //! Discovery documents (OpenID Connect Discovery 1.0), and which URLs of a provider are acceptable.
 
 use serde_json::{Map, Value};
+use service_api::connections::AuthMethod;
 use service_rules::json;
 use url::Url;
 
@@ -41,6 +42,13 @@ impl ProviderMetadata {
     #[must_use]
     pub fn supports_auth_method(&self, method: &str) -> bool {
         self.auth_methods.iter().any(|known| known == method)
+    }
+
+    /// Whether clients can authenticate with a key of this service: `private_key_jwt` with ES256. Both have to be listed.
+    #[must_use]
+    pub fn accepts_client_keys(&self) -> bool {
+        let signs = self.auth_signing_algorithms.iter().any(|known| known == "ES256");
+        signs && self.supports_auth_method(AuthMethod::PrivateKeyJwt.as_str())
     }
 
     /// Reads the discovery document of an issuer.

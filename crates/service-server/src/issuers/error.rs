@@ -57,8 +57,14 @@ pub enum IssuerError {
         "The key set has no key that can be used. Use RSA keys of 2048 to 4096 bits, P-256, P-384 or Ed25519 keys."
     )]
     NoUsableKeys,
-    #[error("The provider refused the client ID or the client secret. Check both, and how the client authenticates.")]
+    #[error(
+        "The provider refused the client ID, or the client secret or key. Check them, and how the client authenticates."
+    )]
     ClientRefused,
+    #[error(
+        "The provider's discovery document doesn't list private_key_jwt with ES256. Turn it on there, or use a client secret."
+    )]
+    NoClientKeys,
     #[error("The provider refused the authorization code. Sign in again.")]
     CodeRefused,
     #[error("The provider refused the token request. Check the client's redirect URI and grant types at the provider.")]
@@ -115,6 +121,7 @@ impl IssuerError {
             | Self::IssuerMismatch
             | Self::InvalidEndpoint(_)
             | Self::NoUsableKeys
+            | Self::NoClientKeys
             | Self::ClientRefused
             | Self::TokenRefused => true,
             Self::CodeRefused

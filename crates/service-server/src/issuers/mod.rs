@@ -17,7 +17,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
-use service_api::ids::IssuerId;
+use service_api::{connections::AuthMethod, ids::IssuerId};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
@@ -162,6 +162,29 @@ impl Issuers {
 
     /// Returns what an issuer says about itself in its discovery document.
     pub async fn metadata(&self, app: &App, issuer: &TrustedIssuer) -> Result<Arc<ProviderMetadata>, IssuerError> {
+        self.checked_metadata(app, issuer, |_| Ok(())).await
+    }
+
+    /// Returns what an issuer says about itself, if clients can authenticate there by this method.
+    pub async fn metadata_for_client(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        method: AuthMethod,
+    ) -> Result<Arc<ProviderMetadata>, IssuerError> {
+        let check = |metadata: &ProviderMetadata| match method {
+            AuthMethod::PrivateKeyJwt if !metadata.accepts_client_keys() => Err(IssuerError::NoClientKeys),
+            _ => Ok(()),
+        };
+        self.checked_metadata(app, issuer, check).await
+    }
+
+    async fn checked_metadata(
+        &self,
+        app: &App,
+        issuer: &TrustedIssuer,
+        check: impl FnOnce(&ProviderMetadata) -> Result<(), IssuerError>,
+    ) -> Result<Arc<ProviderMetadata>, IssuerError> {
         let entry = self.entry(&issuer.issuer);
         let result = match entry.metadata.known(app.clock.now()) {
             Some(known) => known,
@@ -169,6 +192,7 @@ impl Issuers {
                 self.within_limits(&entry, ProviderRequest::Discovery, self.find_metadata(app, issuer, &entry)).await
             }
         };
+        let result = result.and_then(|metadata| check(&metadata).map(|()| metadata));
         self.record(app, issuer, result.as_ref().err().copied().or(entry.metadata.failure())).await;
         result
     }

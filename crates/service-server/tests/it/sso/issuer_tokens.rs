@@ -359,7 +359,7 @@ fn a_refusal_of_the_token_endpoint_says_whose_fault_it_is() -> Result<()> {
         let error = exchange(server, &issuer, &secret_basic()).await.err().context("no ID token is needed")?;
         assert!(matches!(error, IssuerError::InvalidResponse { .. }), "{error:?}");
         let last = server.sql("select last_error from trusted_issuers").await?.context("no error")?;
-        assert!(last.contains("client ID or the client secret"), "{last}");
+        assert!(last.contains("client ID, or the client secret or key"), "{last}");
         assert_eq!(provider.asked(DISCOVERY), 1);
         Ok(())
     })

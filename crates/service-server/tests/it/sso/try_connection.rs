@@ -71,7 +71,7 @@ fn a_connection_that_does_not_work_says_why_and_is_not_tried() -> Result<()> {
         let (acme, tab) = draft(server, provider).await?;
         provider.sign_in_as(&user("o", "olga@acme.test"));
         for (fault, text) in [
-            (Fault::TokenError(401, "invalid_client"), "client ID or the client secret"),
+            (Fault::TokenError(401, "invalid_client"), "client ID, or the client secret or key"),
             (Fault::Claims(|claims| drop(claims.insert("aud".into(), json!("other")))), "for another client"),
             (Fault::AuthorizationError("unauthorized_client"), "unauthorized_client"),
         ] {
