@@ -7,11 +7,7 @@
 //! 4. The identity is signed in, gets an account, or has to be linked with one (`identity.rs`). If an owner tries the
 //!    connection, no user is signed in.
 
-use serde_json::json;
-use service_api::{
-    audit_events::EventName,
-    ids::{ConnectionId, FlowId},
-};
+use service_api::ids::{ConnectionId, FlowId};
 use service_rules::{
     Timestamp,
     sso::{self as rules, Identity},
@@ -24,11 +20,11 @@ use crate::{
         oauth::authorize::{self, SignInFlow},
         sign_in::browser_session::Browser,
         sso::{
-            RefusedSignIn, SsoError, find_usable,
+            SsoError, find_usable,
             identity::{IdentityOutcome, ProvenIdentity},
             is_try,
             provider::{self, ProviderResponse},
-            refused, start,
+            record_refused, refused, start,
             try_connection::{self, TriedConnection},
         },
     },
@@ -76,7 +72,7 @@ pub async fn finish(
         Ok(Finished::SignedIn(_)) => app.metrics.sso_signed_in("signed_in"),
         Ok(Finished::Link(_)) => app.metrics.sso_signed_in("link"),
         Ok(Finished::Tried(_)) => app.metrics.sso_signed_in("tried"),
-        Err(SsoError::Refused(refused)) => finishing.record_refused(refused).await?,
+        Err(SsoError::Refused(refused)) => record_refused(app, meta, &connection, &refused.error, now).await?,
         Err(_) => {}
     }
     finished
@@ -126,16 +122,5 @@ impl Finishing<'_> {
             }
             IdentityOutcome::Refused(error) => Err(refused(connection, flow, error)),
         }
-    }
-
-    /// Tells the owners of the workspace, in their audit log, why a sign-in was refused.
-    async fn record_refused(&self, refused: &RefusedSignIn) -> Result<(), SsoError> {
-        let reason = refused.error.as_str();
-        self.app.metrics.sso_signed_in(reason);
-        let details = json!({ "connectionId": refused.connection_id, "reason": reason });
-        let event = self.meta.event(EventName::SsoRefused, self.now, details)?;
-        let event = event.in_workspace(self.connection.workspace_id).subject(refused.connection_id);
-        let db = self.app.database.connect().await?;
-        Ok(event.without_address().insert(&db).await?)
     }
 }

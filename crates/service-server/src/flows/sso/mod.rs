@@ -31,8 +31,13 @@ pub mod routes;
 pub mod start;
 pub mod try_connection;
 
-use service_api::ids::{ConnectionId, FlowId};
+use serde_json::json;
+use service_api::{
+    audit_events::EventName,
+    ids::{ConnectionId, FlowId},
+};
 use service_rules::{
+    Timestamp,
     id_token::IdTokenError,
     sso::{IdentityError, NotFresh},
 };
@@ -41,6 +46,7 @@ use crate::{
     app::App,
     database::{self, Connection},
     flows::{
+        RequestMeta,
         oauth::authorize::{AuthorizeError, SignInFlow, SignInPurpose},
         rate_limit::RateLimitError,
     },
@@ -150,6 +156,23 @@ fn refused(connection: &StoredConnection, flow: &SignInFlow, error: impl Into<Re
         required: connection.required_at.is_some(),
         error: error.into(),
     }))
+}
+
+/// Tells the owners of the workspace, in their audit log, why a sign-in was refused.
+async fn record_refused(
+    app: &App,
+    meta: &RequestMeta,
+    connection: &StoredConnection,
+    error: &RefusedSignInError,
+    now: Timestamp,
+) -> Result<(), SsoError> {
+    let reason = error.as_str();
+    app.metrics.sso_signed_in(reason);
+    let details = json!({ "connectionId": connection.id, "reason": reason });
+    let event = meta.event(EventName::SsoRefused, now, details)?;
+    let event = event.in_workspace(connection.workspace_id).subject(connection.id);
+    let db = app.database.connect().await?;
+    Ok(event.without_address().insert(&db).await?)
 }
 
 /// The redirect URI of a connection. Each has its own: a response to another connection's request does not arrive here.

@@ -7,6 +7,8 @@
 //! A user of a first-party client or of the account pages is handed off at once. For other clients, and if the user may not
 //! expect the provider, the sign-in page says first who asks and where the provider is, and the user has to click.
 
+use std::sync::Arc;
+
 use service_api::ids::{ConnectionId, FlowId};
 use service_rules::{
     Timestamp, authorization::Parameters, clients::ClientKind, email::Address, lifetimes, signing::later,
@@ -27,8 +29,9 @@ use crate::{
             devices::{self, BeginPolicies},
             email_key::domain_key,
         },
-        sso::{SsoError, find_usable, is_try, redirect_uri, refused},
+        sso::{RefusedSignInError, SsoError, find_usable, is_try, record_refused, redirect_uri, refused},
     },
+    issuers::discovery::ProviderMetadata,
     store::{self, connections::StoredConnection, routed_domains::Route, sign_in_flows::StateKey},
     tokens::sso_state::StateSecret,
 };
@@ -195,11 +198,7 @@ pub async fn hand_off(
     }
     let connection = find_usable(&db, id, is_try(flow)).await?;
     drop(db);
-    let metadata = app.issuers.metadata(app, &connection.issuer).await;
-    let metadata = metadata.map_err(|error| {
-        app.metrics.sso_signed_in("provider_unavailable");
-        refused(&connection, flow, error)
-    })?;
+    let metadata = find_metadata(app, meta, flow, &connection, now).await?;
     let secret = StateSecret::draw()?;
     let fresh = needs_fresh(flow, browser);
     let digest = secret.digest();
@@ -232,6 +231,25 @@ pub async fn hand_off(
     }
     drop(query);
     Ok(HandOff { company: connection.name, location: location.into() })
+}
+
+/// Returns where the provider's pages are. The owners of the workspace are told if that fails.
+async fn find_metadata(
+    app: &App,
+    meta: &RequestMeta,
+    flow: &SignInFlow,
+    connection: &StoredConnection,
+    now: Timestamp,
+) -> Result<Arc<ProviderMetadata>, SsoError> {
+    let found = app.issuers.metadata_for_client(app, &connection.issuer, connection.auth_method).await;
+    match found {
+        Ok(metadata) => Ok(metadata),
+        Err(error) => {
+            let error = RefusedSignInError::from(error);
+            record_refused(app, meta, connection, &error, now).await?;
+            Err(refused(connection, flow, error))
+        }
+    }
 }
 
 /// The connection through which the user of a browser signed in.

@@ -94,8 +94,7 @@ fn a_response_from_another_issuer_is_refused_so_02() -> Result<()> {
         let (tab, shown) = with_fault(server, provider, &acme, Fault::IssParameter("https://evil.test")).await?;
         check_refused(&shown, 400, "another issuer");
         check_nothing(server, &tab, "another issuer").await?;
-        let reason = "select details->>'reason' from audit_events where event = 'sso.refused'";
-        assert_eq!(server.sql(reason).await?.as_deref(), Some("other_issuer"));
+        assert_eq!(acme.refusals(server).await?, "other_issuer");
         let (tab, _) = with_fault(server, provider, &acme, Fault::IssParameter("")).await?;
         assert!(signed_in_as(&tab).await?.is_some(), "a provider that announces no parameter may leave it out");
         Ok(())
@@ -114,6 +113,7 @@ fn a_provider_that_announces_the_issuer_parameter_has_to_send_it_so_02() -> Resu
         assert_ne!(without, callback);
         check_refused(&tab.get(&without).await?, 400, "no issuer");
         check_nothing(server, &tab, "no issuer").await?;
+        assert_eq!(acme.refusals(server).await?, "other_issuer");
         sign_in(server, &tab, &acme.start()).await?;
         assert!(signed_in_as(&tab).await?.is_some());
         Ok(())
@@ -152,6 +152,8 @@ fn an_id_token_that_is_wrong_in_any_respect_is_refused_so_03() -> Result<()> {
             assert!(shown.text.contains("couldn’t verify your sign-in"), "{what}: {}", shown.text);
             check_nothing(server, &tab, what).await?;
         }
+        let expected = [["id_token"; 12].join(" "), ["provider_refused"; 3].join(" ")].join(" ");
+        assert_eq!(acme.refusals(server).await?, expected);
         let (tab, _) = with_fault(server, provider, &acme, Fault::None).await?;
         assert!(signed_in_as(&tab).await?.is_some(), "the right one signs in");
         Ok(())
@@ -196,6 +198,41 @@ fn an_address_that_is_not_verified_or_not_of_the_domains_signs_no_one_in_so_04()
             check_refused(&shown, 403, what);
             assert!(shown.text.contains(text), "{what}: {}", shown.text);
             check_nothing(server, &tab, what).await?;
+        }
+        let reasons =
+            [["unverified_address"; 3].join(" "), ["foreign_domain"; 2].join(" "), ["no_address"; 2].join(" ")];
+        assert_eq!(acme.refusals(server).await?, reasons.join(" "));
+        Ok(())
+    })
+}
+
+#[test]
+fn an_address_that_is_no_longer_verified_signs_a_known_user_in_no_longer_so_04() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        provider.sign_in_as(&user("ann", "ann@acme.test"));
+        sign_in(server, &Tab::open(server)?, &acme.start()).await?;
+        for (email, verified) in [
+            (json!("ann@acme.test"), json!(false)),
+            (json!("ann@acme.test"), json!("true")),
+            (json!("ann@acme.test"), json!(1)),
+            (json!("maria@acme.test"), json!(false)),
+            (Value::Null, json!(false)),
+        ] {
+            provider.sign_in_as(&json!({ "sub": "ann", "email": email, "email_verified": verified }));
+            let tab = Tab::open(server)?;
+            let shown = sign_in(server, &tab, &acme.start()).await?;
+            check_refused(&shown, 403, "not verified");
+            assert!(shown.text.contains("isn’t verified") && shown.text.contains("Verify it there"), "{}", shown.text);
+            assert_eq!(tab.get("/account").await?.next()?, "/sign-in", "{email} {verified}");
+        }
+        assert_eq!(acme.refusals(server).await?, ["unverified_address"; 5].join(" "));
+        // Nothing about it is accepted, and so is another address.
+        for email in ["ann@acme.test", "maria@acme.test", "ann@elsewhere.test"] {
+            provider.sign_in_as(&json!({ "sub": "ann", "email": email }));
+            let tab = Tab::open(server)?;
+            sign_in(server, &tab, &acme.start()).await?;
+            assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"), "{email}");
         }
         Ok(())
     })
@@ -279,6 +316,16 @@ fn a_flow_of_one_connection_cannot_finish_at_another_so_07_so_14() -> Result<()>
         let shown = tab.get(&format!("/sso/callback/{foreign}?code={code}&state={state}")).await?;
         check_refused(&shown, 400, "a code of Acme at Bolt");
         assert_eq!(tab.get("/account").await?.next()?, "/sign-in");
+        // And if it accepts the code, and says in a token of its own that the user is one of Acme.
+        evil.fail(Fault::AnyCode);
+        evil.sign_in_as(&user("ann", "ann@acme.test"));
+        let stolen = at_provider(server, &tab.get(&bolt.start()).await?).await?;
+        let state = stolen.split("state=").nth(1).and_then(|rest| rest.split('&').next()).context("no state")?;
+        let shown = tab.get(&format!("/sso/callback/{foreign}?code={code}&state={state}")).await?;
+        check_refused(&shown, 403, "a code of Acme at Bolt, with a token of Bolt");
+        check_nothing(server, &tab, "a token of Bolt about a user of Acme").await?;
+        assert_eq!(bolt.refusals(server).await?, "provider_refused foreign_domain");
+        assert_eq!(acme.refusals(server).await?, "");
         Ok(())
     })
 }
@@ -362,6 +409,9 @@ fn a_failing_provider_never_signs_a_user_in_so_10() -> Result<()> {
             assert!(shown.text.contains("Try again"), "{what}");
             check_nothing(server, &tab, what).await?;
         }
+        let reasons =
+            "provider_error provider_error provider_refused provider_refused provider_unavailable provider_refused";
+        assert_eq!(acme.refusals(server).await?, reasons);
         let german = Tab::in_language(server, "de")?;
         provider.fail(Fault::AuthorizationError("access_denied"));
         let shown = sign_in(server, &german, &acme.start()).await?;

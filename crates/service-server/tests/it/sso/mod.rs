@@ -4,6 +4,7 @@ mod callback;
 mod connections;
 mod domain_races;
 mod domains;
+mod hand_off;
 pub(crate) mod issuer_tokens;
 pub(crate) mod issuers;
 mod leaving;

@@ -169,6 +169,14 @@ impl Company {
         .await
     }
 
+    /// Why sign-ins were refused, oldest first, as the owners of the workspace read it.
+    pub(crate) async fn refusals(&self, server: &TestServer) -> Result<String> {
+        let (id, workspace_id) = (self.connection_id, self.workspace_id.uuid());
+        let of_company = format!("subject = '{id}' and workspace_id = '{workspace_id}' and user_id is null");
+        let reasons = "select string_agg(details->>'reason', ' ' order by written_by) from audit_events where event = 'sso.refused'";
+        Ok(server.sql(&format!("{reasons} and {of_company}")).await?.unwrap_or_default())
+    }
+
     /// The address that begins a sign-in to the account pages.
     pub(crate) fn start(&self) -> String {
         format!("/sso/start?connection={}", self.connection_id)
