@@ -35,7 +35,7 @@ pub enum AuthMethod {
     ClientSecretBasic,
     /// With the client secret, in the body.
     ClientSecretPost,
-    /// With a JWT that the service signs. The provider reads the keys at `jwks_uri` of the service's metadata.
+    /// With a JWT that the service signs with ES256. The provider has to know `publicKey` of the connection.
     PrivateKeyJwt,
 }
 
@@ -283,6 +283,9 @@ pub struct SsoConnection {
     pub auth_method: AuthMethod,
     /// Whether a client secret is stored.
     pub has_client_secret: bool,
+    /// The public key of the service at the provider, as a JWK Set. Register it there. Present with `private_key_jwt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<JsonObject>,
     /// The redirect URI to register at the provider.
     pub redirect_uri: String,
     /// The back-channel logout URI to register at the provider.

@@ -72,6 +72,16 @@ exit 0";
         let undecided = machine.run(&[&update[..], &["--require"]].concat()).await?;
         ensure!(undecided.code == Some(2) && undecided.stderr.contains("--existing"), "{undecided:?}");
 
+        // With a key instead of the secret, the provider has to know its public half.
+        let update = ["workspace", "connection", "update", &id, "--auth-method", "private_key_jwt"];
+        let signed = object(machine, &acme, &update).await?;
+        let shown = machine.show(&["workspace", "connection", "show", &id, "--workspace-id", &acme]).await?;
+        let line = format!("O| Public key: {}\n", signed["connection"]["publicKey"]);
+        ensure!(
+            shown.contains(&line) && shown.contains("\"kty\":\"EC\"") && !shown.contains("Client secret"),
+            "{shown}"
+        );
+
         let deleted = object(machine, &acme, &["workspace", "connection", "delete", &id]).await?;
         assert_eq!(deleted["deleted"], json!({ "id": id, "name": "Acme" }));
         let gone = machine.show(&["workspace", "connection", "show", &id, "--workspace-id", &acme]).await?;

@@ -153,7 +153,7 @@ texts! {
     ConnectionProviderTexts {
         title: Text, lead: Text, redirect: Text, logout: Text, logout_hint: Text, then: Text, client_id: Text,
         client_secret: Text, secret_hint: Text, secret_kept: Text, method: Text, basic: Text, post: Text,
-        private_key: Text,
+        private_key: Text, public_key: Text, public_key_hint: Text,
     }
     ConnectionDomainTexts {
         title: Text, lead: Text, name: Text, name_hint: Text, claim: Text, use_here: Sentence, pending: Text,
@@ -161,7 +161,7 @@ texts! {
         record_name: Text, record_value: Text, wait: Text, check: Text,
     }
     ConnectionTrialTexts {
-        title: Text, lead: Text, tried: Text, begin: Text, again: Text, provider_first: Text,
+        title: Text, lead: Text, tried: Text, key_first: Text, begin: Text, again: Text, provider_first: Text,
     }
     ConnectionTurnOnTexts {
         title: Text, lead: Text, try_first: Text, no_domain: Text, on: Text, since: Text, off: Text,

@@ -71,6 +71,9 @@ async fn create(place: &Place<'_>, arguments: &CreateConnectionArgs) -> Result<(
     place.context.output.info("  Register these at the provider:");
     place.context.output.info(&format!("    Redirect URI: {}", created.redirect_uri));
     place.context.output.info(&format!("    Back-channel logout URI: {}", created.backchannel_logout_uri));
+    if created.public_key.is_some() {
+        place.context.output.info(&format!("    {}", credential_line(&created)));
+    }
     place.print("connection", &created, "")
 }
 
@@ -81,7 +84,7 @@ async fn show(place: &Place<'_>, id: &str) -> Result<(), Failure> {
         format!("Issuer: {}", strip_control(&connection.issuer)),
         format!("Client ID: {}", strip_control(connection.client_id.as_deref().unwrap_or("not set"))),
         format!("Authentication: {}", connection.auth_method.as_str()),
-        format!("Client secret: {}", if connection.has_client_secret { "stored" } else { "not set" }),
+        credential_line(&connection),
         format!("Redirect URI: {}", connection.redirect_uri),
         format!("Back-channel logout URI: {}", connection.backchannel_logout_uri),
         format!("Sign in again after: {} hours", connection.session_hours),
@@ -91,6 +94,14 @@ async fn show(place: &Place<'_>, id: &str) -> Result<(), Failure> {
         lines.push(format!("Last error: {}", strip_control(error)));
     }
     place.print("connection", &connection, &lines.join("\n"))
+}
+
+/// The public key that the provider has to know, or whether there is a secret.
+fn credential_line(connection: &SsoConnection) -> String {
+    match &connection.public_key {
+        Some(key) => format!("Public key: {}", strip_control(&json!(key).to_string())),
+        None => format!("Client secret: {}", if connection.has_client_secret { "stored" } else { "not set" }),
+    }
 }
 
 async fn read(place: &Place<'_>, id: ConnectionId) -> Result<SsoConnection, Failure> {

@@ -17,6 +17,7 @@ use crate::{
     app::App,
     database::{self, Connection},
     flows::sso::connections::ConnectionError,
+    issuers::client_key::ClientKey,
     store::{self, connections::StoredConnection},
 };
 
@@ -94,19 +95,7 @@ fn apply_provider(
         check_text("clientId", client_id, MAX_CLIENT_ID)?;
         set(&mut connection.client_id, Some(client_id.clone()), "clientId", changed);
     }
-    if let Some(method) = update.auth_method {
-        set(&mut connection.auth_method, method, "authMethod", changed);
-    }
-    if let Some(secret) = &update.client_secret {
-        connection.client_secret = Some(seal(app, connection.id, secret)?);
-        changed.fields.push("clientSecret");
-    }
-    if connection.auth_method == AuthMethod::PrivateKeyJwt {
-        if update.client_secret.is_some() {
-            return Err(invalid("clientSecret", "is not used with private_key_jwt. Leave it out").into());
-        }
-        connection.client_secret = None;
-    }
+    apply_credential(app, connection, update, changed)?;
     if let Some(algorithms) = &update.algorithms {
         set(&mut connection.issuer.algorithms, names(algorithms)?, "algorithms", changed);
     }
@@ -117,6 +106,43 @@ fn apply_provider(
     }
     if changed.fields.len() > before && connection.enabled_at.is_none() {
         connection.tried_at = None;
+    }
+    Ok(())
+}
+
+/// How the service authenticates at the provider: with the secret that an owner enters, or with a key that is generated once.
+fn apply_credential(
+    app: &App,
+    connection: &mut StoredConnection,
+    update: &UpdateConnection,
+    changed: &mut Changed,
+) -> Result<(), ConnectionError> {
+    let had_key = connection.auth_method == AuthMethod::PrivateKeyJwt;
+    if let Some(method) = update.auth_method {
+        set(&mut connection.auth_method, method, "authMethod", changed);
+    }
+    let has_key = connection.auth_method == AuthMethod::PrivateKeyJwt;
+    if had_key != has_key {
+        // A secret is no key, and a key is no secret.
+        connection.client_secret = None;
+    }
+    match &update.client_secret {
+        Some(_) if has_key => {
+            return Err(invalid("clientSecret", "is not used with private_key_jwt. Leave it out").into());
+        }
+        Some(secret) => {
+            connection.client_secret = Some(seal_secret(app, connection.id, secret)?);
+            changed.fields.push("clientSecret");
+        }
+        None if has_key && connection.client_secret.is_none() => {
+            let key = ClientKey::generate()?;
+            connection.client_secret = Some(seal(app, connection.id, key.to_pkcs8())?);
+        }
+        None if had_key && !has_key && connection.enabled_at.is_some() => {
+            let message = "is needed for this method while the connection is enabled. Send it in the same request";
+            return Err(invalid("clientSecret", message).into());
+        }
+        None => {}
     }
     Ok(())
 }
@@ -219,9 +245,13 @@ fn set<T: PartialEq>(field: &mut T, value: T, name: &'static str, changed: &mut 
     }
 }
 
-fn seal(app: &App, id: ConnectionId, secret: &ProviderSecret) -> Result<Vec<u8>, ConnectionError> {
+fn seal_secret(app: &App, id: ConnectionId, secret: &ProviderSecret) -> Result<Vec<u8>, ConnectionError> {
     check_text("clientSecret", secret.expose(), MAX_CLIENT_SECRET)?;
-    Ok(app.root_keys.seal(&StoredConnection::secret_place(id), secret.expose().as_bytes())?)
+    seal(app, id, secret.expose().as_bytes())
+}
+
+fn seal(app: &App, id: ConnectionId, credential: &[u8]) -> Result<Vec<u8>, ConnectionError> {
+    Ok(app.root_keys.seal(&StoredConnection::secret_place(id), credential)?)
 }
 
 fn names(algorithms: &[SigningAlgorithm]) -> Result<Vec<String>, FieldError> {

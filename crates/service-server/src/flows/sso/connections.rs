@@ -5,7 +5,7 @@
 //! 2. The owner tries the connection. Then it can be enabled, and users of its domains are sent to the provider.
 //! 3. The owner can require it. Users of its domains can then sign in only there, apart from break-glass owners.
 //!
-//! A secret is sealed when it arrives, and never returned.
+//! A secret is sealed when it arrives, and never returned. Of a key, which is generated here, the public half is returned.
 
 use serde_json::{Value, json};
 use service_api::{
@@ -35,7 +35,7 @@ use crate::{
         sign_in::step_up::RecentSignIn,
         sso::{
             connection_fields::{self, Changed, invalid},
-            routes,
+            provider, routes,
         },
         workspaces::{WorkspaceError, access},
     },
@@ -95,13 +95,14 @@ pub async fn list(app: &App, actor: &Actor<'_>, id: &str) -> Result<Page<SsoConn
     let db = app.database.connect().await?;
     let id = access::enter(&db, actor, id, Right::Own).await?;
     let connections = store::connections::list(&db, id).await?;
-    Ok(Page { data: connections.into_iter().map(|connection| view(app, connection)).collect(), next_cursor: None })
+    let data = connections.into_iter().map(|connection| view(app, connection)).collect::<anyhow::Result<_>>()?;
+    Ok(Page { data, next_cursor: None })
 }
 
 pub async fn find(app: &App, actor: &Actor<'_>, path: ConnectionPath<'_>) -> Result<SsoConnection, ConnectionError> {
     let db = app.database.connect().await?;
     let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
-    Ok(view(app, find_in(&db, id, path.connection_id).await?))
+    Ok(view(app, find_in(&db, id, path.connection_id).await?)?)
 }
 
 /// Creates a connection that is not enabled.
@@ -126,7 +127,7 @@ pub async fn create(
     let details = json!({ "connection": connection.id, "issuer": new.issuer });
     actor.event(EventName::ConnectionCreated, now, details)?.in_workspace(workspace_id).insert(&db).await?;
     db.commit().await?;
-    Ok(view(app, connection))
+    Ok(view(app, connection)?)
 }
 
 /// Changes a connection. Fields that are left out stay as they are.
@@ -155,7 +156,7 @@ pub async fn update(
         }
     }
     db.commit().await?;
-    Ok(view(app, connection))
+    Ok(view(app, connection)?)
 }
 
 /// The events of what an update changed: one for its fields, and one each for enabling and requiring it.
@@ -250,7 +251,7 @@ pub(in crate::flows) async fn keeps_break_glass(
 /// Lists the connections of a workspace for an operator.
 pub async fn list_for_operator(app: &App, id: WorkspaceId) -> anyhow::Result<Vec<SsoConnection>> {
     let connections = store::connections::list(&app.database.connect().await?, id).await?;
-    Ok(connections.into_iter().map(|connection| view(app, connection)).collect())
+    connections.into_iter().map(|connection| view(app, connection)).collect()
 }
 
 /// Disables a connection for an operator: its users sign in by code again. `false`: there is no enabled one.
@@ -327,17 +328,19 @@ fn may_use_http(app: &App, issuer: &str) -> bool {
     app.config.sso.allowed_issuers.iter().any(|allowed| allowed.issuer == issuer)
 }
 
-/// A connection as the API shows it, without its secret.
-pub(super) fn view(app: &App, connection: StoredConnection) -> SsoConnection {
+/// A connection as the API shows it, without its secret or its private key.
+pub(super) fn view(app: &App, connection: StoredConnection) -> anyhow::Result<SsoConnection> {
     let base_url = &app.config.base_url;
     let count = |number: i16| number.unsigned_abs();
-    SsoConnection {
+    let public_key = provider::public_key(app, &connection)?;
+    Ok(SsoConnection {
         id: connection.id,
         workspace_id: connection.workspace_id,
         issuer: connection.issuer.issuer,
         client_id: connection.client_id,
         auth_method: connection.auth_method,
-        has_client_secret: connection.client_secret.is_some(),
+        has_client_secret: connection.client_secret.is_some() && public_key.is_none(),
+        public_key,
         redirect_uri: format!("{base_url}/sso/callback/{}", connection.id),
         backchannel_logout_uri: format!("{base_url}/sso/backchannel-logout/{}", connection.id),
         algorithms: connection.issuer.algorithms.iter().filter_map(|name| SigningAlgorithm::parse(name)).collect(),
@@ -357,5 +360,5 @@ pub(super) fn view(app: &App, connection: StoredConnection) -> SsoConnection {
         required_at: connection.required_at,
         health: connection.health,
         name: connection.name,
-    }
+    })
 }

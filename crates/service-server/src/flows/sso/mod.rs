@@ -57,7 +57,7 @@ use crate::{
 /// Why a user is not signed in through a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum SsoError {
-    /// The connection does not exist, or it is not enabled.
+    /// The connection does not exist, is not enabled, or has no client ID or credential.
     #[error("the connection cannot be used")]
     NotAvailable,
     /// The response of a provider belongs to no flow of this browser that waits for it.
@@ -137,8 +137,8 @@ impl RefusedSignInError {
 /// Returns a connection that users can sign in through. A connection that an owner tries need not be enabled.
 async fn find_usable(db: &Connection, id: ConnectionId, is_try: bool) -> Result<StoredConnection, SsoError> {
     let connection = store::connections::find(db, id).await?.ok_or(SsoError::NotAvailable)?;
-    let is_set_up = connection.client_id.is_some() && (is_try || connection.enabled_at.is_some());
-    if is_set_up { Ok(connection) } else { Err(SsoError::NotAvailable) }
+    let is_set_up = connection.client_id.is_some() && connection.client_secret.is_some();
+    if is_set_up && (is_try || connection.enabled_at.is_some()) { Ok(connection) } else { Err(SsoError::NotAvailable) }
 }
 
 /// Whether an owner tries the connection of a flow.

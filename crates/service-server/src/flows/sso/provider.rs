@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_api::{
+    JsonObject,
     connections::AuthMethod,
     token::{ClientSecret, CodeVerifier},
 };
@@ -146,7 +147,7 @@ enum StoredCredential {
 
 impl StoredCredential {
     fn open(app: &App, connection: &StoredConnection) -> anyhow::Result<Self> {
-        let sealed = connection.client_secret.as_deref().context("the connection has no client secret")?;
+        let sealed = connection.client_secret.as_deref().context("the connection has no credential")?;
         let opened = app.root_keys.open(&StoredConnection::secret_place(connection.id), sealed)?;
         let secret = || anyhow::Ok(ClientSecret::new(std::str::from_utf8(&opened)?.to_owned()));
         Ok(match connection.auth_method {
@@ -163,4 +164,13 @@ impl StoredCredential {
             Self::Key(key) => ProviderCredential::PrivateKey(key),
         }
     }
+}
+
+/// The public key of this service at a provider, as a JWK Set. `None`: the service authenticates with a secret.
+pub(super) fn public_key(app: &App, connection: &StoredConnection) -> anyhow::Result<Option<JsonObject>> {
+    if connection.auth_method != AuthMethod::PrivateKeyJwt || connection.client_secret.is_none() {
+        return Ok(None);
+    }
+    let StoredCredential::Key(key) = StoredCredential::open(app, connection)? else { return Ok(None) };
+    Ok(Some(JsonObject::from_iter([("keys".to_owned(), json!([key.public_jwk()?]))])))
 }

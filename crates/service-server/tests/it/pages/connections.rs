@@ -117,6 +117,35 @@ fn an_owner_sets_up_a_connection_step_by_step() -> Result<()> {
 }
 
 #[test]
+fn an_owner_is_shown_the_public_key_that_the_provider_has_to_know() -> Result<()> {
+    with_server(async |server| {
+        let acme = Acme::make(server).await?;
+        let path = acme.connect("Acme").await?;
+        let tab = &acme.tab;
+        assert!(!tab.get(&path).await?.text.contains("public_key"));
+        let refused = [("client_id", "service"), ("client_secret", SECRET), ("auth_method", "private_key_jwt")];
+        check_refused(&tab.submit(&format!("{path}/provider"), &refused).await?, 422, "leave it empty");
+        let signed = [("client_id", "service"), ("client_secret", ""), ("auth_method", "private_key_jwt")];
+        assert_eq!(tab.submit(&format!("{path}/provider"), &signed).await?.next()?, path);
+        let page = tab.get(&path).await?;
+        let shown = server.http.get(&format!("/v1{path}"), Some(&acme.ann.access_token)).await?;
+        let key = shown.body["publicKey"].to_string();
+        let field = page.text.split("id=\"public_key\"").nth(1).and_then(|rest| rest.split('>').next());
+        let field = field.context("no field")?.replace("&#34;", "\"");
+        assert!(field.contains(&format!("value=\"{key}\"")), "{key}: {field}");
+        assert!(key.contains("\"kty\":\"EC\"") && page.text.contains("register the public key from step 1"));
+        assert_eq!(open_step(&page), Some("domain"));
+        // A secret instead of the key.
+        let secret = [("client_id", "service"), ("auth_method", "client_secret_post")];
+        tab.submit(&format!("{path}/provider"), &secret).await?;
+        let page = tab.get(&path).await?;
+        assert!(!page.text.contains("public_key") && !page.text.contains("A secret is stored."), "{}", page.text);
+        assert_eq!(open_step(&page), Some("provider"));
+        Ok(())
+    })
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_words() -> Result<()> {
     with_server(async |server| {
         let acme = Acme::make(server).await?;

@@ -57,6 +57,8 @@ fn a_connection_begins_as_a_draft_and_never_shows_its_secret() -> Result<()> {
         // The secret is of no use for the other method, and is deleted.
         let by_key = acme.change(server, &id, &json!({ "authMethod": "private_key_jwt" })).await?;
         assert_eq!(by_key.body["hasClientSecret"], false);
+        let by_secret = acme.change(server, &id, &json!({ "authMethod": "client_secret_basic" })).await?;
+        assert_eq!(by_secret.body["hasClientSecret"], false);
         assert_eq!(
             server.sql("select count(*) from connections where client_secret is not null").await?.as_deref(),
             Some("0")

@@ -1,6 +1,7 @@
 //! Single sign-on: what owners set up, and sign-ins through a provider on this machine.
 
 mod callback;
+mod client_key;
 mod connections;
 mod domain_races;
 mod domains;

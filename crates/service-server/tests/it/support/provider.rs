@@ -1,10 +1,10 @@
 //! A small OpenID provider on this machine: discovery, keys, authorization, tokens and userinfo, and faults on demand.
 //!
-//! It signs in the user that a test names, without a page, and checks what a real provider checks: client secret, redirect URI, PKCE,
-//! and that a code is used once.
+//! It signs in the user that a test names, without a page, and checks what a real provider checks: client secret or assertion,
+//! redirect URI, PKCE, and that a code is used once.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -18,7 +18,7 @@ use axum::{
     routing::{get, post},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, jwk::JwkSet};
 use serde_json::{Map, Value, json};
 use service_server::{clock::Clock, crypto::random, flows::oauth::authorization_code_grant::challenge_of};
 use service_testkit::server::TestServer;
@@ -54,6 +54,13 @@ struct Inner {
     user_info: Map<String, Value>,
     fault: Fault,
     sends_iss: bool,
+    /// How clients can authenticate, and with which algorithms.
+    auth_methods: Vec<String>,
+    auth_algorithms: Vec<String>,
+    /// The public keys of the client. `None`: it has a secret.
+    client_keys: Option<Value>,
+    /// The assertions that the client has sent.
+    assertions: HashSet<String>,
     codes: HashMap<String, HashMap<String, String>>,
     /// The authorization requests, newest first.
     asked: VecDeque<HashMap<String, String>>,
@@ -131,6 +138,10 @@ impl ProviderPort {
             user_info: Map::new(),
             fault: Fault::None,
             sends_iss: false,
+            auth_methods: vec!["client_secret_basic".into()],
+            auth_algorithms: Vec::new(),
+            client_keys: None,
+            assertions: HashSet::new(),
             codes: HashMap::new(),
             asked: VecDeque::new(),
             requests: 0,
@@ -173,6 +184,19 @@ impl Provider {
     /// Announces and sends the parameter `iss`.
     pub(crate) fn send_iss(&self) {
         self.inner().sends_iss = true;
+    }
+
+    /// Announces how clients can authenticate.
+    pub(crate) fn list_auth(&self, methods: &[&str], algorithms: &[&str]) {
+        let texts = |texts: &[&str]| texts.iter().copied().map(str::to_owned).collect();
+        let mut inner = self.inner();
+        (inner.auth_methods, inner.auth_algorithms) = (texts(methods), texts(algorithms));
+    }
+
+    /// Registers the public keys of the client (a JWK Set), which then has to authenticate with one of them.
+    pub(crate) fn register_keys(&self, keys: &Value) {
+        self.list_auth(&["private_key_jwt"], &["ES256"]);
+        self.inner().client_keys = Some(keys.clone());
     }
 
     pub(crate) fn requests(&self) -> usize {
@@ -224,7 +248,7 @@ async fn discovery(State(provider): State<Provider>) -> Response {
     if let Some(response) = broken(provider.count()).await {
         return response;
     }
-    let issuer = &provider.issuer;
+    let (issuer, inner) = (&provider.issuer, provider.inner());
     json_response(
         200,
         &json!({
@@ -236,7 +260,9 @@ async fn discovery(State(provider): State<Provider>) -> Response {
             "id_token_signing_alg_values_supported": ["ES256"],
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],
-            "authorization_response_iss_parameter_supported": provider.inner().sends_iss,
+            "authorization_response_iss_parameter_supported": inner.sends_iss,
+            "token_endpoint_auth_methods_supported": inner.auth_methods,
+            "token_endpoint_auth_signing_alg_values_supported": inner.auth_algorithms,
         }),
     )
 }
@@ -298,14 +324,23 @@ async fn token(State(provider): State<Provider>, headers: HeaderMap, body: Bytes
     }
 }
 
+/// Checks the client secret of a token request.
+fn check_secret(headers: &HeaderMap) -> Result<()> {
+    let escape = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let basic = BASE64_STANDARD.encode(format!("{}:{}", escape(CLIENT_ID), escape(CLIENT_SECRET)));
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    anyhow::ensure!(authorization == Some(&format!("Basic {basic}")), "the client does not authenticate");
+    Ok(())
+}
+
 impl Inner {
     /// Checks a token request as a provider does, and issues an ID token.
     fn redeem(&mut self, headers: &HeaderMap, sent: &HashMap<String, String>, fault: Fault) -> Result<Value> {
         let get = |name: &str| sent.get(name).map(String::as_str).unwrap_or_default();
-        let escape = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-        let basic = BASE64_STANDARD.encode(format!("{}:{}", escape(CLIENT_ID), escape(CLIENT_SECRET)));
-        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        anyhow::ensure!(authorization == Some(&format!("Basic {basic}")), "the client does not authenticate");
+        match self.client_keys.clone() {
+            Some(keys) => self.check_assertion(&keys, headers, sent)?,
+            None => check_secret(headers)?,
+        }
         anyhow::ensure!(get("grant_type") == "authorization_code", "another grant type");
         if matches!(fault, Fault::AnyCode) {
             let nonce = self.asked.front().and_then(|asked| asked.get("nonce")).cloned().unwrap_or_default();
@@ -320,6 +355,32 @@ impl Inner {
         Ok(
             json!({ "access_token": "an access token", "token_type": "Bearer", "expires_in": 300, "id_token": id_token }),
         )
+    }
+
+    /// Checks the assertion of a client (RFC 7523 section 3) with its registered keys.
+    fn check_assertion(&mut self, keys: &Value, headers: &HeaderMap, sent: &HashMap<String, String>) -> Result<()> {
+        let get = |name: &str| sent.get(name).map(String::as_str).unwrap_or_default();
+        anyhow::ensure!(headers.get(header::AUTHORIZATION).is_none(), "two ways to authenticate");
+        anyhow::ensure!(!sent.contains_key("client_secret"), "two ways to authenticate");
+        anyhow::ensure!(get("client_assertion_type").ends_with(":client-assertion-type:jwt-bearer"), "another type");
+        let assertion = get("client_assertion");
+        let kid = jsonwebtoken::decode_header(assertion)?.kid.context("no kid")?;
+        let keys: JwkSet = serde_json::from_value(keys.clone())?;
+        let key = keys.find(&kid).context("an unknown key")?;
+        let mut validation = Validation::new(Algorithm::ES256);
+        // The time is that of the test.
+        (validation.validate_exp, validation.leeway) = (false, 0);
+        validation.set_required_spec_claims(&["iss", "sub", "aud", "exp"]);
+        validation.set_audience(&[format!("{}/token", self.issuer)]);
+        validation.set_issuer(&[CLIENT_ID]);
+        validation.sub = Some(CLIENT_ID.to_owned());
+        let claims = jsonwebtoken::decode::<Value>(assertion, &DecodingKey::from_jwk(key)?, &validation)?.claims;
+        let (now, exp) = (self.clock.now().as_second(), claims["exp"].as_i64().unwrap_or_default());
+        anyhow::ensure!(now < exp && exp <= now + 300, "an assertion is short-lived");
+        anyhow::ensure!(get("client_id") == CLIENT_ID, "another client");
+        let id = claims["jti"].as_str().context("no jti")?.to_owned();
+        anyhow::ensure!(self.assertions.insert(id), "the assertion was used before");
+        Ok(())
     }
 
     fn id_token(&self, nonce: &str, fault: Fault) -> Result<String> {

@@ -4,6 +4,7 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
+use serde_json::Value;
 use service_api::{
     connections::{
         AuthMethod, Change, ClaimDomain, DefaultRole, DomainStatus, SsoConnection, UpdateConnection, UpdateDomain,
@@ -55,6 +56,8 @@ struct ConnectionPage<'a> {
     domains: Vec<DomainShown<'a>>,
     other_domains: Vec<DomainShown<'a>>,
     methods: [MethodShown<'a>; 3],
+    /// The key that the provider has to know, as a JWK Set.
+    public_key: Option<String>,
     viewer: bool,
     tried: Option<When>,
     enabled: Option<When>,
@@ -98,8 +101,8 @@ enum Step {
 
 impl Steps {
     fn of(connection: &SsoConnection, domains: &[WorkspaceDomain], open: Option<Step>) -> Self {
-        let has_secret = connection.has_client_secret || connection.auth_method == AuthMethod::PrivateKeyJwt;
-        let provider = connection.client_id.is_some() && has_secret;
+        let has_credential = connection.has_client_secret || connection.public_key.is_some();
+        let provider = connection.client_id.is_some() && has_credential;
         let domain = domains.iter().any(|domain| is_verified(domain.status));
         let tried = connection.tried_at.is_some();
         let next = match (provider, domain, tried) {
@@ -354,6 +357,7 @@ async fn connection_page(
         domains: domains.into_iter().map(|domain| DomainShown::of(t, domain)).collect(),
         other_domains: other_domains.into_iter().map(|domain| DomainShown::of(t, domain)).collect(),
         methods: AuthMethod::ALL.map(method),
+        public_key: connection.public_key.clone().map(|key| Value::Object(key).to_string()),
         viewer: connection.default_role == DefaultRole::Viewer,
         tried: connection.tried_at.map(|at| When::of(t, at)),
         enabled: connection.enabled_at.map(|at| When::of(t, at)),
