@@ -39,6 +39,7 @@ use service_api::{
 use service_rules::{
     Timestamp,
     id_token::IdTokenError,
+    limits::Rate,
     sso::{IdentityError, NotFresh},
 };
 
@@ -48,7 +49,7 @@ use crate::{
     flows::{
         RequestMeta,
         oauth::authorize::{AuthorizeError, SignInFlow, SignInPurpose},
-        rate_limit::RateLimitError,
+        rate_limit::{Limit, RateLimitError},
     },
     issuers::error::IssuerError,
     store::{self, connections::StoredConnection},
@@ -158,6 +159,9 @@ fn refused(connection: &StoredConnection, flow: &SignInFlow, error: impl Into<Re
     }))
 }
 
+/// Refused sign-ins of one connection that are recorded. Anyone can begin one, so they must not fill the log.
+const REFUSALS_RECORDED: Rate = Rate { burst: 100, per_hour: 100 };
+
 /// Tells the owners of the workspace, in their audit log, why a sign-in was refused.
 async fn record_refused(
     app: &App,
@@ -172,6 +176,11 @@ async fn record_refused(
     let event = meta.event(EventName::SsoRefused, now, details)?;
     let event = event.in_workspace(connection.workspace_id).subject(connection.id);
     let db = app.database.connect().await?;
+    let whom = connection.id.to_string();
+    let limit = Limit { policy: "sso-refusals", whom: whom.as_bytes() };
+    if limit.take_at_rate(app, &db, REFUSALS_RECORDED, now).await?.is_some() {
+        return Ok(());
+    }
     Ok(event.without_address().insert(&db).await?)
 }
 

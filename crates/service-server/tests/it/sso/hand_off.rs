@@ -36,6 +36,24 @@ fn owners_see_why_users_could_not_be_sent_to_the_provider() -> Result<()> {
     })
 }
 
+/// Anyone can begin a sign-in that fails. That must not fill the log of a workspace.
+#[test]
+fn refused_sign_ins_are_recorded_a_hundred_times_an_hour() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        provider.fail(Fault::Down);
+        let tab = Tab::open(server)?;
+        for _ in 0..102 {
+            assert_eq!(tab.get(&acme.start()).await?.status, 503);
+        }
+        assert_eq!(acme.refusals(server).await?.split(' ').count(), 100);
+        server.advance(36);
+        assert_eq!(tab.get(&acme.start()).await?.status, 503);
+        assert_eq!(acme.refusals(server).await?.split(' ').count(), 101);
+        Ok(())
+    })
+}
+
 /// A browser that was sent to the provider, and the form that sends it there again.
 struct Sent {
     tab: Tab,
