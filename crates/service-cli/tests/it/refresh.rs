@@ -154,21 +154,3 @@ impl SpawnPiped for std::process::Command {
         Ok(command.stderr(std::process::Stdio::piped()).kill_on_drop(true).spawn()?)
     }
 }
-
-#[test]
-fn a_session_that_waits_for_the_company_says_which_page_to_open_and_works_again_afterwards() -> Result<()> {
-    run(async |server, machine| {
-        machine.log_in(server).await?;
-        machine.expire_access_token()?;
-        let signed_in = "insert into user_connections select id, shard, id, 'ann', created_at, created_at from users";
-        server.sql(signed_in).await?;
-        let waiting = machine.run(&["whoami"]).await?;
-        assert_eq!(waiting.code, Some(4), "{}", waiting.stderr);
-        assert!(waiting.stderr.contains("Your company requires you to sign in again."), "{}", waiting.stderr);
-        let page = format!("{}/sso/start?connection=conn_", server.http.url);
-        assert!(waiting.stderr.contains(&page), "{}", waiting.stderr);
-        server.sql("update user_connections set tokens_until = tokens_until + interval '1 day'").await?;
-        assert_eq!(machine.run(&["whoami"]).await?.code, Some(0), "the tokens were kept");
-        Ok(())
-    })
-}

@@ -10,7 +10,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use service_api::{
     errors::Reason,
-    ids::{CliTokenId, GrantId},
+    ids::{CliTokenId, ConnectionId, GrantId},
     oauth::is_first_party,
     token::{Cli, CliToken, TokenKind as _},
 };
@@ -28,7 +28,7 @@ use subtle::ConstantTimeEq as _;
 use crate::{
     app::App,
     crypto::digest::sha256,
-    database,
+    database::{self, Connection},
     store::{self, cli_tokens::StoredCliToken, grants::StoredGrant},
     tokens::{
         cli_token_cache::{CACHE_SECONDS, CachedCliToken},
@@ -108,7 +108,7 @@ pub async fn judge_access_token(
     bearer::judge(&verified.claims, &app.config.base_url, audience, now)?;
     if status == RevocationStatus::LookUp {
         // Only a newer version can read the revocation. What it changed in the tables, this version can read.
-        find_live_grant(app, verified.claims.grant).await?;
+        find_live_grant(app, verified.claims.grant, now).await?;
     }
     Ok(())
 }
@@ -173,11 +173,33 @@ pub async fn look_up_cli_token(
 }
 
 /// The row of a CLI token, if its secret is right. The token may have expired or been revoked since.
-pub async fn find_genuine_cli_token(app: &App, token: &CliToken) -> anyhow::Result<Option<StoredCliToken>> {
+pub async fn find_genuine_cli_token(
+    app: &App,
+    token: &CliToken,
+    now: Timestamp,
+) -> anyhow::Result<Option<StoredCliToken>> {
     let Some(id) = token.id() else { return Ok(None) };
     let db = app.database.connect().await?;
     let stored = store::cli_tokens::find(&db, id).await?;
-    Ok(stored.filter(|stored| stored.digest.ct_eq(&sha256(token.expose())).into()))
+    let Some(mut stored) = stored.filter(|stored| stored.digest.ct_eq(&sha256(token.expose())).into()) else {
+        return Ok(None);
+    };
+    stored.found.sso_until = sso_deadline(&db, stored.connection_id, stored.found.sso_until, now).await?;
+    Ok(Some(stored))
+}
+
+/// The time from which a credential waits for its user to sign in through a connection. A deadline that has passed holds only
+/// while the connection is enabled: nobody can sign in through one that is disabled or deleted. Only then is it looked up.
+pub async fn sso_deadline(
+    db: &Connection,
+    connection_id: Option<ConnectionId>,
+    sso_until: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, database::Error> {
+    match (connection_id, sso_until) {
+        (Some(id), Some(until)) if until <= now => Ok(store::connections::is_enabled(db, id).await?.then_some(until)),
+        _ => Ok(sso_until),
+    }
 }
 
 /// A CLI token that was accepted.
@@ -210,7 +232,7 @@ async fn authenticate_cli_token(app: &App, text: &str, now: Timestamp) -> Result
 /// Reads a CLI token from the database, and caches it.
 async fn look_up(app: &App, token: &CliToken, now: Timestamp) -> Result<AcceptedCliToken, AuthenticateError> {
     let epoch = app.revocations.epoch()?;
-    let stored = find_genuine_cli_token(app, token).await?.ok_or(BearerError::Invalid)?;
+    let stored = find_genuine_cli_token(app, token, now).await?.ok_or(BearerError::Invalid)?;
     let id = stored.id;
     let mut found = stored.found;
     if epoch.is_some_and(|epoch| found.created_at < epoch) {
@@ -236,9 +258,10 @@ async fn look_up(app: &App, token: &CliToken, now: Timestamp) -> Result<Accepted
 ///
 /// # Errors
 /// [`BearerError::Invalid`] if the grant was deleted, else [`BearerError::Revoked`].
-pub async fn find_live_grant(app: &App, id: GrantId) -> Result<StoredGrant, AuthenticateError> {
+pub async fn find_live_grant(app: &App, id: GrantId, now: Timestamp) -> Result<StoredGrant, AuthenticateError> {
     let db = app.database.connect().await?;
     let mut grant = store::grants::find(&db, id).await?.ok_or(BearerError::Invalid)?;
+    grant.facts.sso_until = sso_deadline(&db, grant.connection_id, grant.facts.sso_until, now).await?;
     grant.facts = grant_facts(app, &grant)?;
     let ended = if grant.facts.user_disabled {
         Some(Reason::UserDisabled)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use service_api::{
     cli_tokens::{ListedCliToken, Status, StatusFilter},
     errors::Reason,
-    ids::{CliTokenId, Id as _, UserId, WorkspaceId},
+    ids::{CliTokenId, ConnectionId, Id as _, UserId, WorkspaceId},
     scope::Scopes,
 };
 use service_rules::{Timestamp, cli_tokens::CliTokenFacts, display_name::DisplayName};
@@ -85,6 +85,8 @@ pub struct StoredCliToken {
     pub client_id: String,
     pub name: DisplayName,
     pub digest: Vec<u8>,
+    /// The connection that `found.sso_until` depends on.
+    pub connection_id: Option<ConnectionId>,
     pub found: CliTokenFacts,
 }
 
@@ -94,7 +96,7 @@ pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliTok
         .query_opt(
             r"select t.user_id, t.client_id, t.name, t.digest, t.scopes, t.workspace_id, t.created_at, t.expires_at,
                      t.revoked_because, u.disabled_at is not null as user_disabled,
-                     t.workspace_id is not null and m.user_id is null as workspace_left, s.tokens_until
+                     t.workspace_id is not null and m.user_id is null as workspace_left, s.tokens_until, s.connection_id
                 from cli_tokens t
                 join users u on u.id = t.user_id and u.shard = t.shard
                 left join memberships m on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.shard = t.shard
@@ -125,6 +127,7 @@ fn stored(id: CliTokenId, row: &Row) -> Result<StoredCliToken, Error> {
         client_id: row.try_get("client_id")?,
         name: DisplayName::from_stored(row.try_get("name")?),
         digest: row.try_get("digest")?,
+        connection_id: row.try_get::<_, Option<Uuid>>("connection_id")?.map(Into::into),
         found,
     })
 }

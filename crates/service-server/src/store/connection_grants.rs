@@ -22,6 +22,13 @@ pub async fn extend(
     db.execute(sql, &[&user_id.uuid(), &connection_id.uuid(), &sso_until, &user_id.shard().number()]).await
 }
 
+/// Lets interactive sessions of a user that began with a connection be refreshed until they expire.
+pub async fn remove_deadlines(db: &Connection, user_id: UserId, connection_id: ConnectionId) -> Result<u64, Error> {
+    let sql = r"update grants set sso_until = null
+                 where user_id = $1 and shard = $3 and connection_id = $2 and sso_until is not null and revoked_at is null";
+    db.execute(sql, &[&user_id.uuid(), &connection_id.uuid(), &user_id.shard().number()]).await
+}
+
 /// Returns the interactive sessions of a user that began with a connection and are not revoked.
 pub async fn list_interactive(
     db: &Connection,

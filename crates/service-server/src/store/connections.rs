@@ -68,6 +68,12 @@ pub async fn find(db: &Connection, id: ConnectionId) -> Result<Option<StoredConn
     row.as_ref().map(from_row).transpose()
 }
 
+/// Whether users can sign in through a connection: it is enabled, and not deleted.
+pub async fn is_enabled(db: &Connection, id: ConnectionId) -> Result<bool, Error> {
+    let sql = r"select from connections where id = $1 and shard = $2 and enabled_at is not null and deleted_at is null";
+    Ok(db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.is_some())
+}
+
 /// Returns the connections of a workspace, oldest first.
 pub async fn list(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<StoredConnection>, Error> {
     let rows = db

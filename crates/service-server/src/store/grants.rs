@@ -99,7 +99,7 @@ pub struct StoredGrant {
     pub created_at: Timestamp,
     /// Whether the credentials that this grant created were revoked because the grant was compromised.
     pub lineage_revoked: bool,
-    /// The connection through which the user signs in.
+    /// The connection that `facts.sso_until` depends on.
     pub connection_id: Option<ConnectionId>,
     pub facts: rotation::Grant,
 }
@@ -112,7 +112,8 @@ impl StoredGrant {
     }
 }
 
-/// Returns a grant by its id.
+/// Returns a grant by its id. An interactive session has the deadline of the sign-in that it began with, and none if it began
+/// with a code. Other grants have the deadline of the user's tokens.
 pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, Error> {
     let row = db
         .query_opt(
@@ -122,8 +123,9 @@ pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, E
                          as revoked_because,
                      u.email, u.disabled_at is not null as user_disabled,
                      g.workspace_id is not null and m.user_id is null as workspace_left,
-                     coalesce(g.sso_until, s.tokens_until) as sso_until,
-                     coalesce(g.connection_id, s.connection_id) as connection_id,
+                     coalesce(g.sso_until, case when g.client_id not in ('service-web', 'service-cli') then s.tokens_until end)
+                         as sso_until,
+                     case when g.sso_until is null then s.connection_id else g.connection_id end as connection_id,
                      c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
                      c.redirect_uris,
                      c.disabled_at is not null as disabled

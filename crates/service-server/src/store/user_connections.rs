@@ -2,6 +2,7 @@
 
 use service_api::ids::{ConnectionId, Id as _, UserId};
 use service_rules::Timestamp;
+use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
@@ -41,6 +42,19 @@ pub async fn update_token_days(db: &Connection, connection_id: ConnectionId, tok
     let sql = r"/* every shard */ update user_connections set tokens_until = signed_in_at + make_interval(days => $2::int4)
                  where connection_id = $1";
     db.execute(sql, &[&connection_id.uuid(), &i32::from(token_days)]).await
+}
+
+/// Deletes the sign-in of a user through any connection but one. Returns the connection that it was.
+pub async fn delete_of_others(
+    db: &Connection,
+    user_id: UserId,
+    connection_id: Option<ConnectionId>,
+) -> Result<Option<ConnectionId>, Error> {
+    let sql = r"delete from user_connections where user_id = $1 and shard = $2 and connection_id is distinct from $3
+                returning connection_id";
+    let connection_id = connection_id.map(ConnectionId::uuid);
+    let row = db.query_opt(sql, &[&user_id.uuid(), &user_id.shard().number(), &connection_id]).await?;
+    row.map(|row| Ok(row.try_get::<_, Uuid>("connection_id")?.into())).transpose()
 }
 
 /// Deletes what is known of a connection's users. Their credentials no longer depend on it.

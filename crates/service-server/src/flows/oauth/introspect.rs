@@ -106,7 +106,7 @@ async fn access_token(app: &App, text: &str, now: Timestamp) -> anyhow::Result<O
     if claims.has_expired(now) || !app.signing_keys.accept(&verified.key_id, now)? {
         return Ok(None);
     }
-    let Some(grant) = active(authenticate::find_live_grant(app, claims.grant).await)? else { return Ok(None) };
+    let Some(grant) = active(authenticate::find_live_grant(app, claims.grant, now).await)? else { return Ok(None) };
     Ok(Some(IntrospectedToken {
         token_type: IntrospectedKind::Bearer,
         scope: claims.scope.clone(),
@@ -127,7 +127,7 @@ async fn refresh_token(
     token: &UnverifiedToken,
     now: Timestamp,
 ) -> anyhow::Result<Option<IntrospectedToken>> {
-    let Some(grant) = active(authenticate::find_live_grant(app, token.grant_id).await)? else { return Ok(None) };
+    let Some(grant) = active(authenticate::find_live_grant(app, token.grant_id, now).await)? else { return Ok(None) };
     let presented = PresentedRefreshToken {
         genuine: refresh_grant::is_genuine(app, token, &grant, now)?,
         generation: token.generation,

@@ -1,7 +1,8 @@
 //! Exchanges a refresh token for a new pair: the refresh grant of `POST /oauth/token`.
 //!
 //! 1. The text must have the form of a refresh token; a wrong checksum costs no query.
-//! 2. One read by primary key finds the grant with its user, its client and its membership.
+//! 2. One read by primary key finds the grant with its user, its client and its membership. If it waits for its user to sign in
+//!    through a connection, a second read finds out whether the connection is still enabled.
 //! 3. `rotation::judge` says what presenting this token means.
 //! 4. One guarded statement advances the grant, in place. If another request advanced it first, begin again at 2.
 //! 5. A replay revokes the grant; that is committed before the request is refused.
@@ -29,7 +30,7 @@ use crate::{
     database::{Connection, Error},
     flows::{
         RequestMeta,
-        authenticate::grant_facts,
+        authenticate::{grant_facts, sso_deadline},
         clients::client_auth::{self, ClientProofError, PresentedClient},
         oauth::{
             issue::{self, Access, RefreshSeed},
@@ -79,7 +80,8 @@ pub async fn refresh<K: TokenKind>(
     for _ in 0..MAX_REFRESH_ATTEMPTS {
         let db = app.database.connect().await?;
         let found = store::grants::find(&db, refreshing.token.grant_id).await?;
-        let Some(grant) = found else { return Err(unknown_grant(&db, client).await?) };
+        let Some(mut grant) = found else { return Err(unknown_grant(&db, client).await?) };
+        grant.facts.sso_until = sso_deadline(&db, grant.connection_id, grant.facts.sso_until, now).await?;
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
         // Each kind of refresh token is accepted at its own endpoint only.
         let is_right_endpoint = (K::PREFIX == McpRefresh::PREFIX) == (grant.client.id == SERVICE_MCP);

@@ -120,7 +120,7 @@ async fn revoke_cli_token(
     token: &CliToken,
     now: Timestamp,
 ) -> Result<(), RevokeTokenError> {
-    let Some(stored) = authenticate::find_genuine_cli_token(app, token).await? else { return Ok(()) };
+    let Some(stored) = authenticate::find_genuine_cli_token(app, token, now).await? else { return Ok(()) };
     if stored.client_id != client_id {
         return Err(RevokeTokenError::OtherClient);
     }

@@ -222,7 +222,8 @@ impl Attempt<'_> {
         }
         // It may have become required while the code was compared.
         let may_be_refused = !is_break_glass && self.client_id != SSO_LINK;
-        if may_be_refused && required::lock_required(self.app, db, address).await? {
+        let route = if may_be_refused { required::lock_route(self.app, db, address).await? } else { None };
+        if route.as_ref().is_some_and(|route| route.required) {
             return Ok(Outcome::SsoRequired);
         }
         // Of several requests with the right code, one goes on.
@@ -230,6 +231,9 @@ impl Attempt<'_> {
             return Ok(Outcome::Lost);
         }
         let user_id = if let Some(user_id) = user_id {
+            if may_be_refused {
+                required::bring_back(db, user_id, route.as_ref()).await?;
+            }
             user_id
         } else {
             let email = EmailKey { address, shard: self.otp_id.shard() };

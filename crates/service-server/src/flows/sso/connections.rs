@@ -146,11 +146,11 @@ pub async fn update(
     // The rows are written also without a change, so that a repeated request is confirmed only if the first one was.
     trusted_issuers::update(&db, &connection.issuer).await?;
     store::connections::update(&db, &connection).await?;
-    if changed.token_days {
-        store::user_connections::update_token_days(&db, connection.id, connection.token_days).await?;
-    }
     if !changed.is_nothing() {
         routes::rewrite(app, &db, id).await?;
+        if changed.token_days {
+            store::user_connections::update_token_days(&db, connection.id, connection.token_days).await?;
+        }
         for (name, details) in events(&connection, &changed) {
             actor.event(name, now, details)?.in_workspace(id).insert(&db).await?;
         }

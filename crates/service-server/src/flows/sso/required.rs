@@ -67,11 +67,21 @@ pub(crate) async fn judge_codes(
     }
 }
 
-/// Whether single sign-on is required for an address now. The route is locked: it does not become required before this
-/// transaction ends. The user must be locked first, as in every transaction that locks both.
-pub(crate) async fn lock_required(app: &App, db: &Connection, address: &Address) -> Result<bool, Error> {
+/// Where the users of an address's domain sign in now. The route is locked: single sign-on does not become required before
+/// this transaction ends. The user must be locked first, as in every transaction that locks both.
+pub(crate) async fn lock_route(app: &App, db: &Connection, address: &Address) -> Result<Option<Route>, Error> {
     let key = domain_key(app, db, address.domain()).await?;
-    Ok(store::routed_domains::lock_route(db, key).await?.is_some_and(|route| route.required))
+    store::routed_domains::lock_route(db, key).await
+}
+
+/// Brings back the credentials of a user who signs in by code, if they wait for a sign-in through a connection that the
+/// user's domain no longer leads to. `route` is where the domain leads to now.
+pub(crate) async fn bring_back(db: &Connection, user_id: UserId, route: Option<&Route>) -> Result<(), Error> {
+    let current = route.map(|route| route.connection_id);
+    if let Some(former) = store::user_connections::delete_of_others(db, user_id, current).await? {
+        store::connection_grants::remove_deadlines(db, user_id, former).await?;
+    }
+    Ok(())
 }
 
 /// Whether a user is a break-glass owner of a route's connection. The same statements run for every user, and for none.

@@ -30,7 +30,8 @@ use crate::{
     crypto::{digest::sha256, random},
     database::{self, Connection},
     flows::{
-        Actor, RequestMeta, revocation::RevocationTransaction, sign_in::step_up::RecentSignIn, tokens::issuer::Held,
+        Actor, RequestMeta, authenticate::sso_deadline, revocation::RevocationTransaction,
+        sign_in::step_up::RecentSignIn, tokens::issuer::Held,
     },
     mail::Email,
     pagination::{InvalidCursor, List},
@@ -217,7 +218,8 @@ pub async fn rotate(
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let Held { ends_at, made_by, .. } = hold(actor, transaction.db(), now).await?;
-    let old = find_own(transaction.db(), actor.user_id, id).await?;
+    let mut old = find_own(transaction.db(), actor.user_id, id).await?;
+    old.found.sso_until = sso_deadline(transaction.db(), old.connection_id, old.found.sso_until, now).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| CliTokenError::Inactive)?;
     let old_ends_at = cli_tokens::choose_overlap(request.overlap_hours, old.found.expires_at, now)?;
     let life = old.found.expires_at.as_second() - old.found.created_at.as_second();

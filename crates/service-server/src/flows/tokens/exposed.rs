@@ -96,7 +96,7 @@ async fn find_device(app: &App, secret: &DeviceSecret, now: Timestamp) -> anyhow
 }
 
 async fn find_cli_token(app: &App, token: &CliToken, now: Timestamp) -> anyhow::Result<Option<ExposedCredential>> {
-    let Some(stored) = authenticate::find_genuine_cli_token(app, token).await? else { return Ok(None) };
+    let Some(stored) = authenticate::find_genuine_cli_token(app, token, now).await? else { return Ok(None) };
     if cli_tokens::judge(&stored.found, now).is_err() {
         return Ok(None);
     }

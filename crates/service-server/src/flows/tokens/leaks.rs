@@ -91,7 +91,9 @@ impl Reporting<'_> {
 
     async fn revoke_cli_token(&self, token: &CliToken) -> anyhow::Result<()> {
         // A token that this service did not issue costs one read.
-        let Some(stored) = authenticate::find_genuine_cli_token(self.app, token).await? else { return Ok(()) };
+        let Some(stored) = authenticate::find_genuine_cli_token(self.app, token, self.now).await? else {
+            return Ok(());
+        };
         let mut transaction = RevocationTransaction::begin(self.app, self.now).await?;
         if transaction.revoke_cli_token(stored.id, Reason::Leaked).await? {
             let user = store::users::find(transaction.db(), stored.user_id).await?;

@@ -1,43 +1,36 @@
 //! When an employee leaves, access ends: sessions have to sign in through the company again, and tokens wait for it.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use reqwest::Method;
 use serde_json::json;
-use service_api::oauth::SERVICE_CLI;
+use service_rules::lifetimes;
+use service_server::{
+    flows::sso::domain_checks::check_due, tasks::housekeeping::clean_once, tokens::cli_token_cache::CACHE_SECONDS,
+};
 use service_testkit::{
+    dns_server::DnsServer,
     response::TestResponse,
-    server::{SignedIn, TestServer, refresh_body, signed_in},
+    server::{Setup, SignedIn, TestServer, refresh_body, signed_in},
     tab::Tab,
 };
 
 use crate::support::{
-    authorize::{CALLBACK, VERIFIER, agree, asking, code, exchange, register},
-    cli_tokens, mcp_tokens,
-    sso::{Company, at_provider, company, sign_in, signed_in_as, user, with_provider},
+    admin,
+    authorize::{CALLBACK, register},
+    cli_tokens,
+    connections::txt,
+    mcp_tokens,
+    provider::{Fault, Provider, ProviderPort},
+    sso::{
+        Company, allowing, company, company_of, login_options, sign_in, signed_in_as, user, with_provider,
+        with_two_providers,
+    },
+    sso_sign_ins::{authorize_app, command_line, enter_code, sign_in_by_code},
+    workspaces::send,
 };
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
-const LOOPBACK: &str = "http://127.0.0.1:7777/callback";
-
-/// Signs in to the command line through a connection.
-async fn command_line(server: &TestServer, acme: &Company, tab: &Tab) -> Result<SignedIn> {
-    let asked = asking(SERVICE_CLI, &[("redirect_uri", LOOPBACK), ("scope", "read write")]);
-    let start = asked.replace("/oauth/authorize?", &format!("{}&", acme.start()));
-    let begun = tab.get(&start).await?;
-    let shown = if begun.status == 200 {
-        let back = tab.get(&at_provider(server, &begun).await?).await?;
-        tab.get(back.next()?).await?
-    } else {
-        begun
-    };
-    let done = agree(tab, shown, &[("space", "personal")]).await?;
-    let body = json!({
-        "grant_type": "authorization_code", "client_id": SERVICE_CLI, "code": code(&done)?,
-        "redirect_uri": LOOPBACK, "code_verifier": VERIFIER,
-    });
-    signed_in(&server.http.post("/oauth/token", &body).await?)
-}
 
 #[track_caller]
 fn check_sso_again(response: &TestResponse, status: u16, what: &str) {
@@ -106,8 +99,7 @@ impl Tokens {
         let (_, cli_token) = cli_tokens::make(server, &session, &json!({ "scopes": ["read"] })).await?;
         let pair = mcp_tokens::pair(server, &session, &json!({ "scope": "read" })).await?;
         let client = register(server, "Planner", &[CALLBACK]).await?;
-        let done = agree(tab, tab.get(&asking(&client, &[])).await?, &[("space", "personal")]).await?;
-        let app = signed_in(&server.http.post("/oauth/token", &exchange(&client, &code(&done)?)).await?)?;
+        let app = authorize_app(server, tab, &client).await?;
         Ok((Self { cli_token, pair, app, client }, session))
     }
 
@@ -203,6 +195,173 @@ fn a_waiting_token_is_inactive_for_services_that_ask() -> Result<()> {
         assert_eq!(ask().await?.body["active"], true);
         server.advance(13 * HOUR);
         assert_eq!(ask().await?.body["active"], false);
+        Ok(())
+    })
+}
+
+/// A user of a company whose session and tokens wait for the next sign-in through the connection.
+struct Waiting {
+    tokens: Tokens,
+    /// The refresh token of an interactive session.
+    session: String,
+}
+
+impl Waiting {
+    async fn make(server: &TestServer, provider: &Provider, acme: &Company) -> Result<Self> {
+        acme.change(server, |connection| connection.token_days = 2).await?;
+        let ann = json!({ "sub": "ann", "email": "ann@acme.test", "auth_time": server.now().as_second() });
+        provider.sign_in_as(&ann);
+        let (tokens, session) = Tokens::make(server, acme, &Tab::open(server)?).await?;
+        let mut waiting = Self { tokens, session: session.refresh_token };
+        server.advance(2 * DAY);
+        waiting.check_waiting(server).await?;
+        Ok(waiting)
+    }
+
+    async fn check_waiting(&mut self, server: &TestServer) -> Result<()> {
+        check_sso_again(&server.refresh(&self.session).await?, 400, "the session");
+        let [cli, pair, app] = self.tokens.use_all(server).await?;
+        check_sso_again(&cli, 401, "a CLI token");
+        check_sso_again(&pair, 400, "an MCP token pair");
+        check_sso_again(&app, 400, "an app");
+        Ok(())
+    }
+
+    async fn check_working(&mut self, server: &TestServer) -> Result<()> {
+        let refreshed = server.refresh(&self.session).await?;
+        assert_eq!(refreshed.status, 200, "the session: {}", refreshed.text);
+        assert_eq!(refreshed.body["expires_in"], 900, "as long as ever");
+        refreshed.field("refresh_token").clone_into(&mut self.session);
+        for response in self.tokens.use_all(server).await? {
+            assert_eq!(response.status, 200, "{}", response.text);
+        }
+        Ok(())
+    }
+}
+
+/// A request of the company's owner, who has just signed in.
+async fn as_owner(
+    server: &TestServer,
+    acme: &Company,
+    method: &str,
+    below: &str,
+    body: &serde_json::Value,
+) -> Result<()> {
+    let owner = server.sign_in("owner@acme-test.example", "read write").await?;
+    let path = format!("/v1/workspaces/{}/{below}", acme.workspace_id);
+    let response = send(server, method, &path, &owner, Some(body).filter(|body| !body.is_null())).await?;
+    ensure!(response.status.is_success(), "{method} {path}: {}", response.text);
+    Ok(())
+}
+
+#[test]
+fn a_connection_that_is_disabled_holds_no_credential_back_until_it_is_enabled_again() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        let mut ann = Waiting::make(server, provider, &acme).await?;
+        let connection = format!("connections/{}", acme.connection_id);
+        as_owner(server, &acme, "PATCH", &connection, &json!({ "enabled": false })).await?;
+        assert_eq!(Tab::open(server)?.get(&acme.start()).await?.status, 400, "nobody can sign in through it");
+        ann.check_working(server).await?;
+        // A week later, too: nothing has a deadline.
+        server.advance(7 * DAY);
+        ann.check_working(server).await?;
+        as_owner(server, &acme, "PATCH", &connection, &json!({ "enabled": true })).await?;
+        server.advance(CACHE_SECONDS + 1);
+        ann.check_waiting(server).await?;
+        admin::run(server, &["connection", "disable", &acme.connection_id.to_string()])?;
+        ann.check_working(server).await
+    })
+}
+
+#[test]
+fn a_connection_that_is_deleted_holds_no_credential_back() -> Result<()> {
+    with_provider(async |server, provider| {
+        let acme = company(server, provider, "acme.test").await?;
+        let mut ann = Waiting::make(server, provider, &acme).await?;
+        as_owner(server, &acme, "DELETE", &format!("connections/{}", acme.connection_id), &json!(null)).await?;
+        ann.check_working(server).await?;
+        // The row of the connection goes a month later.
+        server.advance(lifetimes::ENDED_KEPT - DAY);
+        ann.check_working(server).await?;
+        server.advance(DAY);
+        clean_once(&server.app).await?;
+        assert_eq!(server.sql("select count(*) from connections").await?.as_deref(), Some("0"));
+        ann.check_working(server).await
+    })
+}
+
+#[test]
+fn a_code_brings_credentials_back_when_the_domain_no_longer_leads_to_the_connection() -> Result<()> {
+    let (port, dns) = (ProviderPort::bind()?, DnsServer::start()?);
+    let setup = allowing(Setup::default(), &[&port]).set("dns.servers", &dns.address.to_string());
+    setup.run(async |server| {
+        let provider = port.serve(server)?;
+        let acme = company(server, &provider, "acme.test").await?;
+        let mut ann = Waiting::make(server, &provider, &acme).await?;
+        // While the domain leads there, a code opens a session and brings nothing back.
+        let by_code = server.sign_in("ann@acme.test", "read").await?;
+        ann.check_waiting(server).await?;
+        // The third weekly check without the record.
+        dns.serve(&[txt("acme.test", "v=spf1 -all")])?;
+        let due = format!("update workspace_domains set failures = 2, next_check_at = '{}'", server.now());
+        server.sql(&due).await?;
+        check_due(&server.app).await?;
+        let options = login_options(server, "ann@acme.test").await?;
+        assert_eq!(options.body["methods"][0]["type"], "otp", "{}", options.text);
+        ann.check_waiting(server).await?;
+        let tab = Tab::open(server)?;
+        let refused = sign_in(server, &tab, &acme.start()).await?;
+        assert_eq!(refused.status, 403, "the provider no longer decides about the account: {}", refused.text);
+        server.sign_in("ann@acme.test", "read").await?;
+        ann.check_working(server).await?;
+        assert_eq!(server.refresh(&by_code.refresh_token).await?.status, 200);
+        server.advance(7 * DAY);
+        ann.check_working(server).await
+    })
+}
+
+#[test]
+fn a_code_brings_credentials_back_when_another_workspace_has_the_domain() -> Result<()> {
+    with_two_providers(async |server, provider, other| {
+        let acme = company(server, provider, "acme.test").await?;
+        let mut ann = Waiting::make(server, provider, &acme).await?;
+        let dock = company(server, other, "dock.test").await?;
+        dock.take_domain(server, "acme.test").await?;
+        ann.check_waiting(server).await?;
+        let tab = Tab::open(server)?;
+        sign_in_by_code(server, &tab, "ann@acme.test").await?;
+        assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));
+        ann.check_working(server).await
+    })
+}
+
+#[test]
+fn the_session_of_a_break_glass_owner_works_although_the_owners_tokens_wait() -> Result<()> {
+    with_provider(async |server, provider| {
+        let olga = server.sign_in("olga@acme.test", "read write").await?;
+        let acme = company_of(server, provider, "acme.test", olga.user_id).await?;
+        acme.change(server, |connection| connection.token_days = 2).await?;
+        let claims = json!({ "sub": "olga", "email": "olga@acme.test", "auth_time": server.now().as_second() });
+        provider.sign_in_as(&claims);
+        let tab = Tab::open(server)?;
+        let link = sign_in(server, &tab, &acme.start()).await?.next()?.to_owned();
+        enter_code(server, &tab, &link, "olga@acme.test").await?;
+        let (mut tokens, _) = Tokens::make(server, &acme, &tab).await?;
+        acme.require(server, &[olga.user_id]).await?;
+        server.advance(3 * DAY);
+        provider.fail(Fault::Down);
+        let mut session = server.sign_in("olga@acme.test", "read write").await?;
+        for _ in 0..10 {
+            let refreshed = server.refresh(&session.refresh_token).await?;
+            assert_eq!(refreshed.status, 200, "{}", refreshed.text);
+            session = signed_in(&refreshed)?;
+            server.advance(DAY);
+        }
+        let [cli, pair, app] = tokens.use_all(server).await?;
+        check_sso_again(&cli, 401, "a CLI token");
+        check_sso_again(&pair, 400, "an MCP token pair");
+        check_sso_again(&app, 400, "an app");
         Ok(())
     })
 }

@@ -25,5 +25,6 @@ pub(crate) mod revocations;
 pub(crate) mod revoke;
 pub(crate) mod spaces;
 pub(crate) mod sso;
+pub(crate) mod sso_sign_ins;
 pub(crate) mod step_up;
 pub(crate) mod workspaces;
