@@ -376,15 +376,16 @@ pub async fn delete_by_connection(
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
-/// Signs a user out of every browser in which they signed in before a time and not through a connection; returns how many
-/// browsers these are.
+/// Signs a user out of every browser in which they signed in not through a connection, and before a time, if there is one.
+/// Returns how many browsers these are.
 pub async fn delete_without_connection(
     db: &Connection,
     user_id: UserId,
     connection_id: ConnectionId,
-    before: Timestamp,
+    before: Option<Timestamp>,
 ) -> Result<u64, Error> {
     let sql = r"delete from browser_sessions
-                 where user_id = $1 and shard = $4 and connection_id is distinct from $2 and signed_in_at < $3";
+                 where user_id = $1 and shard = $4 and connection_id is distinct from $2
+                   and ($3::timestamptz is null or signed_in_at < $3)";
     db.execute(sql, &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number()]).await
 }

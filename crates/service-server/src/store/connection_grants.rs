@@ -49,23 +49,25 @@ pub struct ExistingCredential {
     pub made_by: Option<String>,
 }
 
-/// Returns the grants and CLI tokens of a user that were created before a time and that are valid. Grants that began with a
-/// sign-in through the connection are left out.
+/// Returns the grants and CLI tokens of a user that are valid, and that were created before a time, if there is one. Grants
+/// that began with a sign-in through the connection are left out.
 pub async fn list_existing(
     db: &Connection,
     user_id: UserId,
     connection_id: ConnectionId,
-    before: Timestamp,
+    before: Option<Timestamp>,
+    now: Timestamp,
 ) -> Result<Vec<ExistingCredential>, Error> {
     let rows = db
         .query(
             r"select id, false as is_cli_token, made_by from grants
-               where user_id = $1 and shard = $4 and connection_id is distinct from $2 and created_at < $3
-                 and revoked_at is null and expires_at > $3
+               where user_id = $1 and shard = $4 and connection_id is distinct from $2
+                 and ($3::timestamptz is null or created_at < $3) and revoked_at is null and expires_at > $5
               union all
               select id, true, made_by from cli_tokens
-               where user_id = $1 and shard = $4 and created_at < $3 and revoked_at is null and expires_at > $3",
-            &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number()],
+               where user_id = $1 and shard = $4 and ($3::timestamptz is null or created_at < $3)
+                 and revoked_at is null and expires_at > $5",
+            &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number(), &now],
         )
         .await?;
     rows.iter()

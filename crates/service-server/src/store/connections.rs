@@ -202,16 +202,19 @@ pub struct RevokingConnection {
     pub workspace_id: WorkspaceId,
     /// Credentials that were made before this time without the connection are revoked.
     pub before: Timestamp,
+    /// Owners who may have signed in by code since.
+    pub break_glass: Vec<UserId>,
 }
 
 /// Returns the connections whose users are being signed out.
 pub async fn list_revoking(db: &Connection) -> Result<Vec<RevokingConnection>, Error> {
-    let sql = r"/* housekeeping */ select id, workspace_id, revoke_before from connections
+    let sql = r"/* housekeeping */ select id, workspace_id, revoke_before, break_glass from connections
                  where revoke_before is not null and deleted_at is null order by revoke_before limit 100";
     let revoking = |row: &Row| {
         let (id, workspace_id): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("workspace_id")?);
         let before = row.try_get("revoke_before")?;
-        Ok(RevokingConnection { id: id.into(), workspace_id: workspace_id.into(), before })
+        let break_glass = row.try_get::<_, Vec<Uuid>>("break_glass")?.into_iter().map(Into::into).collect();
+        Ok(RevokingConnection { id: id.into(), workspace_id: workspace_id.into(), before, break_glass })
     };
     db.query(sql, &[]).await?.iter().map(revoking).collect()
 }

@@ -177,15 +177,20 @@ async fn revoke_of_connection(app: &App, connection: &RevokingConnection) -> any
     Ok(concerned)
 }
 
-/// Revokes what a user had before a time and what does not come from a sign-in through the connection. `false`: there was
-/// nothing.
+/// Revokes what a user has that does not come from a sign-in through the connection; of a break-glass owner, what they had
+/// before the connection was required. `false`: there was nothing.
 async fn revoke_of_user(app: &App, connection: &RevokingConnection, user_id: UserId) -> anyhow::Result<bool> {
-    let RevokingConnection { id, workspace_id, before } = *connection;
+    let RevokingConnection { id, workspace_id, before, .. } = *connection;
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     // A sign-in at the same time commits before this lock is taken, or starts after this transaction.
     store::users::lock(transaction.db(), user_id).await?;
-    let Existing { grants, cli_tokens } = Existing::find(transaction.db(), user_id, id, before).await?;
+    // Since then, only break-glass owners have signed in by code. Whatever else another user has comes from before, although
+    // the clock of the node that made it, or the moment at which it was read, can say otherwise.
+    let is_break_glass = connection.break_glass.contains(&user_id)
+        && store::memberships::find_role(transaction.db(), user_id, workspace_id).await? == Some(Role::Owner);
+    let before = is_break_glass.then_some(before);
+    let Existing { grants, cli_tokens } = Existing::find(transaction.db(), user_id, id, before, now).await?;
     transaction.revoke_grants(user_id, &grants, Reason::SsoRequired).await?;
     transaction.revoke_cli_tokens(user_id, &cli_tokens, Reason::SsoRequired).await?;
     let browsers = store::browser_sessions::delete_without_connection(transaction.db(), user_id, id, before).await?;
@@ -215,10 +220,11 @@ impl Existing {
         db: &Connection,
         user_id: UserId,
         connection_id: ConnectionId,
-        before: Timestamp,
+        before: Option<Timestamp>,
+        now: Timestamp,
     ) -> Result<Self, Error> {
         let makers = store::connection_grants::list_makers(db, user_id, connection_id).await?;
-        let found = store::connection_grants::list_existing(db, user_id, connection_id, before).await?;
+        let found = store::connection_grants::list_existing(db, user_id, connection_id, before, now).await?;
         let others = found.into_iter().filter(|found| !found.made_by.as_ref().is_some_and(|by| makers.contains(by)));
         let (cli_tokens, grants): (Vec<_>, Vec<_>) = others.partition(|found| found.is_cli_token);
         let ids = |found: Vec<store::connection_grants::ExistingCredential>| found.into_iter().map(|one| one.id);
