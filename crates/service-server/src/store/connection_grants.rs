@@ -93,10 +93,35 @@ pub async fn list_makers(
             &[&user_id.uuid(), &connection_id.uuid(), &user_id.shard().number()],
         )
         .await?;
-    let maker = |row: &Row| {
-        let id: Uuid = row.try_get("id")?;
-        let is_grant = row.try_get("is_grant")?;
-        Ok(if is_grant { GrantId::from(id).to_string() } else { BrowserSessionId::from(id).to_string() })
-    };
     rows.iter().map(maker).collect()
+}
+
+/// Returns the ids of sessions and browsers of several users that began with a sign-in through a connection, as `made_by` of
+/// what they create records them.
+pub async fn list_makers_of_users(
+    db: &Connection,
+    users: &[UserId],
+    connection_id: ConnectionId,
+) -> Result<Vec<String>, Error> {
+    let ids: Vec<_> = users.iter().map(|id| id.uuid()).collect();
+    let shards: Vec<_> = users.iter().map(|id| id.shard().number()).collect();
+    let rows = db
+        .query(
+            r"/* every shard */
+              with people (user_id, shard) as materialized (select * from unnest($1::uuid[], $2::int2[]))
+              select g.id, true as is_grant from people p join grants g on g.user_id = p.user_id and g.shard = p.shard
+               where g.connection_id = $3
+              union all
+              select b.id, false from people p join browser_sessions b on b.user_id = p.user_id and b.shard = p.shard
+               where b.connection_id = $3",
+            &[&ids, &shards, &connection_id.uuid()],
+        )
+        .await?;
+    rows.iter().map(maker).collect()
+}
+
+fn maker(row: &Row) -> Result<String, Error> {
+    let id: Uuid = row.try_get("id")?;
+    let is_grant = row.try_get("is_grant")?;
+    Ok(if is_grant { GrantId::from(id).to_string() } else { BrowserSessionId::from(id).to_string() })
 }

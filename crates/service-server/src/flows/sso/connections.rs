@@ -221,7 +221,9 @@ pub async fn impact(
         let users = store::emails::list_users_by_domains(&db, &impact.domains, after, USERS_PER_COUNT).await?;
         let Some(last) = users.last() else { return Ok(impact) };
         after = *last;
-        let counts = store::emails::count_credentials(&db, &users, connection.id, at).await?;
+        // What is left out here is what the background task spares (`required.rs`).
+        let makers = store::connection_grants::list_makers_of_users(&db, &users, connection.id).await?;
+        let counts = store::emails::count_credentials(&db, &users, connection.id, &makers, at).await?;
         impact.users += users.len() as u64;
         impact.sessions += (counts.browsers + counts.sessions).unsigned_abs();
         impact.cli_tokens += counts.cli_tokens.unsigned_abs();

@@ -12,8 +12,8 @@ use tokio_postgres::{
 };
 
 /// Statements that may touch every shard: three that delete a workspace, one that revokes all sessions of a client, two about
-/// the users of a connection, and two about those of a domain.
-const EVERY_SHARD: usize = 8;
+/// the users of a connection, and three about those of a domain.
+const EVERY_SHARD: usize = 9;
 
 /// A statement of the store, and the file that it is in.
 struct Statement {

@@ -6,6 +6,7 @@ mod connections;
 mod domain_races;
 mod domains;
 mod hand_off;
+mod existing;
 pub(crate) mod issuer_tokens;
 pub(crate) mod issuers;
 mod leaving;

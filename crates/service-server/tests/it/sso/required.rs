@@ -1,24 +1,23 @@
 //! Where single sign-on is required, nothing else signs a user in, except break-glass owners.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use reqwest::Method;
 use serde_json::json;
 use service_api::{
-    ids::{GrantId, Id as _, UserId},
+    ids::{Id as _, UserId},
     workspaces::Role,
 };
-use service_server::flows::sso::required;
 use service_testkit::{
     response::TestResponse,
     server::{SignedIn, TestServer},
-    tab::Tab,
+    tab::{Shown, Tab},
 };
 
 use crate::support::{
-    cli_tokens, mcp_tokens,
     otp::wrong,
     provider::Fault,
-    sso::{Company, at_provider, company, company_of, sign_in, signed_in_as, user, with_provider},
+    sso::{Company, at_provider, company, company_of, provider_address, signed_in_as, user, with_provider},
+    sso_sign_ins::{enter_code, sign_in_by_code},
 };
 
 const DAY: i64 = 86_400;
@@ -150,11 +149,39 @@ fn a_break_glass_owner_signs_in_by_code_three_times_a_month_and_all_owners_hear_
         server.advance(30 * DAY + 1);
         let (otp_id, code) = server.request_code("olga@acme.test").await?;
         assert_eq!(server.exchange(&otp_id, &code, "read").await?.status, 200);
-        // On the page, too.
+        Ok(())
+    })
+}
+
+/// Enters a break-glass owner's code on the page for emergencies.
+async fn break_glass_on_page(server: &TestServer, tab: &Tab) -> Result<Shown> {
+    let emergency = format!("{}/emergency", tab.get("/sign-in").await?.next()?);
+    tab.get(&emergency).await?;
+    let code_path = tab.submit(&emergency, &[("email", "olga@acme.test")]).await?.next()?.to_owned();
+    enter_code(server, tab, &code_path, "olga@acme.test").await
+}
+
+#[test]
+fn a_break_glass_owner_has_three_sign_ins_on_the_page_too() -> Result<()> {
+    with_provider(async |server, provider| {
+        strict_company(server, provider).await?;
+        provider.fail(Fault::Down);
+        for number in 1..=3 {
+            let tab = Tab::open(server)?;
+            let entered = break_glass_on_page(server, &tab).await?;
+            assert_eq!(entered.status, 303, "{number}: {}", entered.text);
+            assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("olga@acme.test"), "{number}");
+        }
         let tab = Tab::open(server)?;
-        let path = tab.get("/sign-in").await?.next()?.to_owned();
-        tab.get(&path).await?;
-        tab.submit(&path, &[("email", "olga@acme.test")]).await?;
+        let refused = break_glass_on_page(server, &tab).await?;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains("requires you to sign in with <bdi>Acme ID</bdi>"), "{}", refused.text);
+        assert_eq!(tab.get("/account").await?.next()?, "/sign-in");
+        // Codes over the API and on the page are counted together.
+        let (otp_id, code) = server.request_code("olga@acme.test").await?;
+        check_sso_required(&server.exchange(&otp_id, &code, "read").await?, "a fifth time, over the API");
+        server.advance(30 * DAY + 1);
+        assert_eq!(break_glass_on_page(server, &Tab::open(server)?).await?.status, 303);
         Ok(())
     })
 }
@@ -229,89 +256,42 @@ fn the_last_break_glass_owner_cannot_leave_be_removed_or_demoted_so_19() -> Resu
     })
 }
 
-/// What a user has: a session, a CLI token, an MCP pair.
-struct Belongings {
-    session: SignedIn,
-    cli_token: String,
-    mcp_grant: GrantId,
-}
-
-async fn belongings(server: &TestServer, email: &str) -> Result<Belongings> {
-    let session = server.sign_in(email, "read write").await?;
-    let (_, cli_token) = cli_tokens::make(server, &session, &json!({ "scopes": ["read"] })).await?;
-    let pair = mcp_tokens::pair(server, &session, &json!({ "scope": "read" })).await?;
-    Ok(Belongings { session, cli_token, mcp_grant: pair.grant_id })
-}
-
-impl Belongings {
-    /// Whether each of them works.
-    async fn work(&self, server: &TestServer) -> Result<[bool; 3]> {
-        let session = server.http.get("/v1/whoami", Some(&self.session.access_token)).await?.status == 200;
-        let token = server.http.get("/v1/whoami", Some(&self.cli_token)).await?.status == 200;
-        let live = format!("select count(*) from grants where revoked_at is null and id = '{}'", self.mcp_grant.uuid());
-        let live = server.sql(&live).await?;
-        Ok([session, token, live.as_deref() == Some("1")])
-    }
-}
-
 #[test]
-fn existing_sessions_and_tokens_are_revoked_if_the_owner_says_so() -> Result<()> {
-    with_provider(async |server, provider| {
-        let acme = company(server, provider, "acme.test").await?;
-        let (ann, bob) = (belongings(server, "ann@acme.test").await?, belongings(server, "bob@other.test").await?);
-        let browser = Tab::open(server)?;
-        let path = browser.get("/sign-in").await?.next()?.to_owned();
-        browser.get(&path).await?;
-        browser.submit(&path, &[("email", "ann@acme.test")]).await?;
-        browser.get(&path).await?;
-        let code_path = browser.submit(&format!("{path}/sso"), &[("decision", "code")]).await?.next()?.to_owned();
-        let code = server.mailbox.next_code_to("ann@acme.test").await?;
-        server.leaks.register("otp code", &code);
-        browser.get(&code_path).await?;
-        browser.submit(&code_path, &[("code", &code)]).await?;
-        // Carla came through the connection, and what she creates comes from that.
-        provider.sign_in_as(&user("carla", "carla@acme.test"));
-        let carla = Tab::open(server)?;
-        sign_in(server, &carla, &acme.start()).await?;
-        server.advance(60);
-        acme.require(server, &[acme.owner_id]).await?;
-        assert_eq!(required::revoke_existing(&server.app).await?, 0, "kept, unless the owner says otherwise");
-        assert_eq!(ann.work(server).await?, [true; 3]);
-        let now = server.now();
-        acme.change(server, |connection| connection.revoke_before = Some(now)).await?;
-        assert_eq!(required::revoke_existing(&server.app).await?, 1);
-        assert_eq!(ann.work(server).await?, [false; 3], "users of the domain");
-        assert_eq!(browser.get("/account").await?.next()?, "/sign-in");
-        assert_eq!(bob.work(server).await?, [true; 3], "other users");
-        assert_eq!(signed_in_as(&carla).await?.as_deref(), Some("carla@acme.test"));
-        let refreshed = server.refresh(&ann.session.refresh_token).await?;
-        check_sso_required(&refreshed, "a revoked session");
-        let done = "select (select count(*) from connections where revoke_before is not null) || ' ' ||
-                    (select count(*) from audit_events where event = 'sso.logged_out')";
-        assert_eq!(server.sql(done).await?.as_deref(), Some("0 1"));
-        assert_eq!(required::revoke_existing(&server.app).await?, 0, "once");
-        Ok(())
-    })
-}
-
-#[test]
-fn step_up_needs_the_company_as_well() -> Result<()> {
+fn only_the_company_steps_up() -> Result<()> {
     with_provider(async |server, provider| {
         let acme = company(server, provider, "acme.test").await?;
         let ann = server.sign_in("ann@acme.test", "read write").await?;
-        acme.require(server, &[acme.owner_id]).await?;
+        let (tab, fields) =
+            (Tab::open(server)?, [("name", "CI"), ("read", "true"), ("days", "9"), ("space", "personal")]);
+        sign_in_by_code(server, &tab, "ann@acme.test").await?;
         server.advance(16 * 60);
+        let (otp_id, code) = server.request_code("ann@acme.test").await?;
+        acme.require(server, &[acme.owner_id]).await?;
+        // Over the API, with a code that was mailed when codes still worked.
         let refreshed = server.refresh(&ann.refresh_token).await?;
-        let request = server.http.request(Method::POST, "/v1/cli/tokens");
-        let request = request.bearer_auth(refreshed.field("access_token"));
-        let refused = server.http.send(request.json(&json!({ "scopes": ["read"] }))).await?;
+        let create = server.http.request(Method::POST, "/v1/cli/tokens").bearer_auth(refreshed.field("access_token"));
+        let refused = server.http.send(create.json(&json!({ "scopes": ["read"] }))).await?;
         assert_eq!(refused.error(), "insufficient_user_authentication", "{}", refused.text);
-        let (_, id) = request_code_without_code(server).await?;
-        check_sso_required(&server.exchange(&id, "12345678", "read").await?, "no code steps up");
+        check_sso_required(&server.exchange(&otp_id, &code, "read write").await?, "a code that was mailed before");
+        // In the browser: the page sends the user to the provider, and to nothing else.
+        tab.get("/account/tokens").await?;
+        let path = tab.submit("/account/tokens", &fields).await?.next()?.to_owned();
+        assert!(path.starts_with("/sign-in/"), "{path}");
+        tab.get(&path).await?;
+        let hand_off = tab.submit(&path, &[("email", "ann@acme.test")]).await?;
+        assert!(provider_address(&hand_off)?.starts_with(&provider.issuer), "{}", hand_off.text);
+        let offered = tab.get(&path).await?;
+        assert!(offered.text.contains("Continue with <bdi>Acme ID</bdi>"), "{}", offered.text);
+        assert!(!offered.text.contains("code") && !offered.text.contains("emergency"), "{}", offered.text);
+        // Asked for all the same, the code is not sent: the mail leads to the company.
+        let code_path = tab.submit(&format!("{path}/sso"), &[("decision", "code")]).await?.next()?.to_owned();
+        assert_eq!(server.mailbox.next_mail_to("ann@acme.test").await?.subject, "Sign in with your company");
+        tab.get(&code_path).await?;
+        let refused = tab.submit(&code_path, &[("code", "12345678")]).await?;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains("requires you to sign in with <bdi>Acme ID</bdi>"), "{}", refused.text);
+        tab.get("/account/tokens").await?;
+        assert!(tab.submit("/account/tokens", &fields).await?.next()?.starts_with("/sign-in/"), "no step-up");
         Ok(())
     })
-}
-
-async fn request_code_without_code(server: &TestServer) -> Result<(TestResponse, String)> {
-    request(server, "ann@acme.test").await.context("no code was requested")
 }
