@@ -99,14 +99,19 @@ pub(crate) fn session_ended(reason: Option<Reason>) -> Failure {
 
 /// The user has to sign in through their company. The session works again then.
 pub(crate) fn sso_again(origin: &Origin, connection_id: Option<ConnectionId>) -> Failure {
-    let page = match connection_id {
-        Some(id) => format!("{}/sso/start?connection={id}", origin.as_str()),
-        None => format!("{}/sign-in", origin.as_str()),
-    };
+    let page = sign_in_page(origin, connection_id);
     Failure::new(FailureCode::SessionEnded, "Your company requires you to sign in again.")
         .hint(format!("Open {page} in a browser and sign in, then repeat the command"))
         .with("reason", Reason::SsoAgain.as_str())
         .with("signInUrl", page)
+}
+
+/// The page on which a user signs in through their company.
+fn sign_in_page(origin: &Origin, connection_id: Option<ConnectionId>) -> String {
+    match connection_id {
+        Some(id) => format!("{}/sso/start?connection={id}", origin.as_str()),
+        None => format!("{}/sign-in", origin.as_str()),
+    }
 }
 
 /// Why a session has ended, in parentheses.
@@ -136,7 +141,7 @@ pub(crate) fn explain_call(call: &CallContext<'_>, error: &Error, granted: Optio
     let Some(refusal) = error.refusal() else { return explain_unreachable(call.origin, error) };
     let is_token = call.source == TOKEN_VARIABLE;
     let failure = match refusal.body.error {
-        ErrorCode::InvalidToken | ErrorCode::MissingToken if is_token => token_rejected(refusal),
+        ErrorCode::InvalidToken | ErrorCode::MissingToken if is_token => token_rejected(call.origin, refusal),
         ErrorCode::InvalidToken | ErrorCode::MissingToken => session_ended(refusal.reason()),
         ErrorCode::InsufficientScope => missing_scope(call, refusal, granted),
         ErrorCode::InsufficientUserAuthentication => reauthentication_required(),
@@ -260,15 +265,17 @@ pub(crate) fn unexpected_response(origin: &Origin) -> Failure {
     Failure::new(FailureCode::RequestFailed, text).hint("Check SERVICE_API_URL")
 }
 
-fn token_rejected(refusal: &Refusal) -> Failure {
+fn token_rejected(origin: &Origin, refusal: &Refusal) -> Failure {
     let reason = refusal.reason();
     let failure = match reason {
         Some(Reason::Expired) => Failure::new(FailureCode::TokenExpired, "The token in SERVICE_TOKEN has expired.")
             .hint("Create a new one: env -u SERVICE_TOKEN service token create --workspace-id <id>"),
         Some(Reason::SsoAgain) => {
             let text = "The token in SERVICE_TOKEN waits until you sign in with your company again.";
+            let page = sign_in_page(origin, refusal.connection_id());
             Failure::new(FailureCode::TokenExpired, text)
-                .hint("Sign in to the service with your company in a browser. The token works again then")
+                .hint(format!("Open {page} in a browser and sign in. The token works again then"))
+                .with("signInUrl", page)
         }
         Some(_) => Failure::new(FailureCode::TokenRevoked, "The token in SERVICE_TOKEN was revoked.")
             .hint("Replace it where it is set, for example in a CI secret or your shell profile"),

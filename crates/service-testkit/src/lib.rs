@@ -2,6 +2,7 @@
 //! and as processes, a mailbox, a DNS server, and a scanner for leaked secrets. Nothing here is part of the service.
 
 pub mod browser;
+pub mod company;
 pub mod dns_server;
 pub mod document_host;
 pub mod fault_proxy;

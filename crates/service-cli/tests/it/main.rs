@@ -21,6 +21,7 @@ mod pty;
 mod refresh;
 mod refresh_token_file;
 mod specification;
+mod sso;
 mod startup;
 mod step_up;
 mod tls;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use service_api::{
     Timestamp,
     errors::Reason,
-    ids::{AccessTokenId, GrantId, UserId, WorkspaceId},
+    ids::{AccessTokenId, ConnectionId, GrantId, UserId, WorkspaceId},
     scope::{Scope, Scopes},
 };
 
@@ -52,6 +52,9 @@ pub enum BearerError {
     /// The token was valid, and no longer is; its holder is told why.
     #[error("the token was revoked: {}", .0.as_str())]
     Revoked(Reason),
+    /// The token works again when its user has signed in through this connection.
+    #[error("the user has to sign in through a connection again")]
+    SsoAgain(Option<ConnectionId>),
     #[error("the token lacks the scope {}", .0.narrowest())]
     InsufficientScope(Scope),
     /// The user signed in too long ago for this action.

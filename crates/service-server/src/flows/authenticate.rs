@@ -238,7 +238,10 @@ async fn look_up(app: &App, token: &CliToken, now: Timestamp) -> Result<Accepted
     if epoch.is_some_and(|epoch| found.created_at < epoch) {
         found.ended = found.ended.or(Some(Reason::RevokedByAdmin));
     }
-    cli_tokens::judge(&found, now).map_err(BearerError::Revoked)?;
+    cli_tokens::judge(&found, now).map_err(|reason| match reason {
+        Reason::SsoAgain => BearerError::SsoAgain(stored.connection_id),
+        reason => BearerError::Revoked(reason),
+    })?;
     let credential = Arc::new(Credential {
         kind: CredentialKind::CliToken(id),
         user_id: stored.user_id,

@@ -67,12 +67,14 @@ pub fn bearer_at(resource: Resource, refusal: BearerError, base_url: &str, held:
         BearerError::Revoked(reason) => {
             let text = match reason {
                 Reason::Expired => "The token has expired. Create a new one, or sign in again.",
-                Reason::SsoAgain => {
-                    "The token waits for your sign-in. Sign in with your company in a browser, then try again."
-                }
                 _ => "The token was revoked. Create a new one, or sign in again.",
             };
             challenge(error(InvalidToken, text), &invalid).because(reason.as_str())
+        }
+        BearerError::SsoAgain(connection_id) => {
+            let text = "The token waits for your sign-in. Sign in with your company in a browser, then try again.";
+            let waiting = challenge(error(InvalidToken, text), &invalid).because(Reason::SsoAgain.as_str());
+            connection_id.into_iter().fold(waiting, ApiError::with_connection)
         }
         BearerError::InsufficientScope(needed) => {
             let missing = needed.narrowest();
