@@ -228,6 +228,7 @@ fn emergency_page(
 }
 
 /// The address in a form that is shown again, and what is wrong with it.
+#[derive(Clone, Copy)]
 struct EnteredAddress<'a> {
     email: &'a str,
     problem: Option<&'a SignInProblem>,
