@@ -64,13 +64,12 @@ impl Dns {
         }
         let (mut addresses, mut named) = (Vec::<SocketAddr>::new(), false);
         for server in &self.servers {
-            match server.parse() {
-                Ok(address) => addresses.push(address),
-                Err(_) => {
-                    named = true;
-                    // A name without an address is left out, if there are other servers.
-                    addresses.extend(lookup_host(server).await.into_iter().flatten());
-                }
+            if let Ok(address) = server.parse() {
+                addresses.push(address);
+            } else {
+                named = true;
+                // A name without an address is left out, if there are other servers.
+                addresses.extend(lookup_host(server).await.into_iter().flatten());
             }
         }
         if named && addresses.is_empty() {
