@@ -27,7 +27,7 @@ pub struct StoredConnection {
     pub name: String,
     pub client_id: Option<String>,
     pub auth_method: AuthMethod,
-    /// Sealed for the place [`StoredConnection::secret_place`].
+    /// The secret, or the private key of `private_key_jwt`. Sealed for the place [`StoredConnection::secret_place`].
     pub client_secret: Option<Vec<u8>>,
     pub default_role: Role,
     pub session_hours: i16,
