@@ -68,7 +68,6 @@ fn a_connection_begins_as_a_draft_and_never_shows_its_secret() -> Result<()> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a list of wrong fields")]
 fn wrong_fields_are_named() -> Result<()> {
     with_server(async |server| {
         let acme = Company::found(server, "ann@acme.test").await?;
