@@ -43,15 +43,19 @@ create table connections (
     tried_at      timestamptz,
     enabled_at    timestamptz,
     required_at   timestamptz,
-    -- Credentials that were made before this time without the connection are being revoked.
+    -- What the owner chose when the connection became required: credentials without the connection are revoked.
+    revoke_existing boolean not null default false,
+    -- Credentials of users who signed in before this time, and not through the connection, are being revoked.
     revoke_before timestamptz,
+    -- Users of the domains who never signed in through the connection are being given a token limit from this time on.
+    limit_from    timestamptz,
     deleted_at    timestamptz,
     primary key (id, shard)
 );
 
 create index connections_by_workspace on connections (workspace_id) where deleted_at is null;
 create index connections_by_deletion on connections (deleted_at) where deleted_at is not null;
-create index connections_by_revocation on connections (revoke_before) where revoke_before is not null;
+create index connections_by_revocation on connections (id) where revoke_before is not null or limit_from is not null;
 
 -- The domains that a workspace claims, in the shard of the workspace. A claim is proven by a TXT record, and proven again
 -- every week.
@@ -75,14 +79,15 @@ create index workspace_domains_by_next_check on workspace_domains (next_check_at
 
 -- The workspace that has verified a domain, and where the users of the domain sign in: one row for each verified domain, in
 -- the shard of the domain's name. `connection_id` is the domain's enabled connection; null: users sign in by email code.
--- Written together with `workspace_domains` and `connections`.
+-- `required_at` is when single sign-on became required in the domain. Written together with `workspace_domains` and
+-- `connections`.
 create table routed_domains (
     domain        text not null,
     shard         smallint not null,
     workspace_id  uuid not null,
     connection_id uuid,
     name          text,
-    required      boolean not null default false,
+    required_at   timestamptz,
     primary key (domain, shard)
 );
 
@@ -102,12 +107,13 @@ create table identities (
 create index identities_by_user on identities (user_id);
 
 -- The connection that a user signs in with, in the shard of the user. Written together with `identities`. Credentials of
--- the user stop working at `tokens_until`, until the user signs in through the connection again.
+-- the user stop working at `tokens_until`, until the user signs in through the connection again. A user of a domain in which
+-- it is required, who has never signed in through the connection, has no `subject`, and `signed_in_at` is when the days begin.
 create table user_connections (
     user_id       uuid not null,
     shard         smallint not null,
     connection_id uuid not null,
-    subject       text not null,
+    subject       text,
     signed_in_at  timestamptz not null,
     tokens_until  timestamptz not null,
     primary key (user_id, shard)
@@ -148,6 +154,11 @@ alter table browser_sessions
 alter table grants
     add column connection_id uuid,
     add column sso_until     timestamptz;
+
+-- How the user had signed in who created the token: through which connection, and when the user authenticated.
+alter table cli_tokens
+    add column connection_id uuid,
+    add column auth_time     timestamptz;
 
 -- The users of a domain, whose sessions are revoked when single sign-on becomes required there.
 create index emails_by_domain on emails (split_part(address, '@', 2), user_id);

@@ -3,7 +3,7 @@
 
 use aws_lc_rs::hmac;
 use service_api::{ids::WorkspaceId, shard::Shard};
-use service_rules::email::Address;
+use service_rules::{Timestamp, email::Address};
 
 /// Returns the shard of an address. `key` is made once for an installation and never changes.
 #[must_use]
@@ -17,11 +17,18 @@ pub fn shard_of_domain(key: &[u8], domain: &str) -> Shard {
     shard_of_text(key, domain)
 }
 
-/// Returns what the DNS record of a claim contains: it depends on the workspace and on the domain. It is no secret. The key is
-/// that of the installation and no root key, so that records stay valid when root keys are replaced.
+/// Returns what the DNS record of a claim contains: it depends on the workspace, on the domain, and on when the workspace
+/// claimed it. It is no secret. The key is that of the installation and no root key, so that records stay valid when root keys
+/// are replaced.
 #[must_use]
-pub fn domain_proof(key: &[u8], workspace_id: WorkspaceId, domain: &str) -> [u8; 16] {
-    hash(key, &format!("domain proof {workspace_id} {domain}"))
+pub fn domain_proof(key: &[u8], workspace_id: WorkspaceId, domain: &str, claimed_at: Timestamp) -> [u8; 16] {
+    hash(key, &format!("domain proof {workspace_id} {domain} {}", claimed_at.as_microsecond()))
+}
+
+/// Returns an id for a domain of a workspace, which says nothing about the domain.
+#[must_use]
+pub fn domain_id(key: &[u8], workspace_id: WorkspaceId, domain: &str) -> [u8; 16] {
+    hash(key, &format!("domain {workspace_id} {domain}"))
 }
 
 fn shard_of_text(key: &[u8], text: &str) -> Shard {

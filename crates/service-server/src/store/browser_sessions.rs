@@ -389,3 +389,16 @@ pub async fn delete_without_connection(
                    and ($3::timestamptz is null or signed_in_at < $3)";
     db.execute(sql, &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number()]).await
 }
+
+/// Lets no browser in which a user signed in through a connection stay signed in for more than this many hours.
+pub async fn shorten(db: &Connection, connection_id: ConnectionId, session_hours: i16) -> Result<u64, Error> {
+    db.execute(
+        r"/* every shard */
+          update browser_sessions b set expires_at = b.signed_in_at + make_interval(hours => $2)
+            from user_connections u
+           where u.connection_id = $1 and b.user_id = u.user_id and b.shard = u.shard and b.connection_id = $1
+             and b.expires_at > b.signed_in_at + make_interval(hours => $2)",
+        &[&connection_id.uuid(), &i32::from(session_hours)],
+    )
+    .await
+}

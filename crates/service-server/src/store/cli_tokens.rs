@@ -30,6 +30,10 @@ pub struct NewCliToken<'a> {
     pub idempotency_key: Option<&'a str>,
     /// The session that creates the token.
     pub made_by: &'a str,
+    /// When the user of that session authenticated.
+    pub auth_time: Timestamp,
+    /// The connection through which that user signed in.
+    pub connection_id: Option<ConnectionId>,
 }
 
 /// Stores a token; `false`: this user has used the idempotency key before.
@@ -37,8 +41,8 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
     let inserted = db
         .execute(
             r"insert into cli_tokens (id, user_id, client_id, name, digest, hint, scopes, workspace_id, created_at,
-                                      expires_at, idempotency_key, made_by, shard)
-              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                                      expires_at, idempotency_key, made_by, shard, auth_time, connection_id)
+              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
               on conflict (user_id, idempotency_key, shard) where idempotency_key is not null do nothing",
             &[
                 &token.id.uuid(),
@@ -54,6 +58,8 @@ pub async fn insert(db: &Connection, token: &NewCliToken<'_>) -> Result<bool, Er
                 &token.idempotency_key,
                 &token.made_by,
                 &token.id.shard().number(),
+                &token.auth_time,
+                &token.connection_id.map(ConnectionId::uuid),
             ],
         )
         .await?;

@@ -1,10 +1,7 @@
 //! Table `grants`: the sessions of a user that began with a sign-in through a connection, and those that did not.
 
-use std::collections::BTreeSet;
-
-use service_api::ids::{BrowserSessionId, ConnectionId, GrantId, Id as _, UserId};
+use service_api::ids::{ConnectionId, GrantId, Id as _, UserId};
 use service_rules::Timestamp;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
@@ -41,16 +38,28 @@ pub async fn list_interactive(
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
+/// Lets no interactive session that began with a connection be refreshed for more than this many hours after its user signed
+/// in.
+pub async fn shorten(db: &Connection, connection_id: ConnectionId, session_hours: i16) -> Result<u64, Error> {
+    db.execute(
+        r"/* every shard */
+          update grants g set sso_until = u.signed_in_at + make_interval(hours => $2)
+            from user_connections u
+           where u.connection_id = $1 and g.user_id = u.user_id and g.shard = u.shard and g.connection_id = $1
+             and g.sso_until > u.signed_in_at + make_interval(hours => $2) and g.revoked_at is null",
+        &[&connection_id.uuid(), &i32::from(session_hours)],
+    )
+    .await
+}
+
 /// A grant or CLI token that exists when single sign-on becomes required.
 pub struct ExistingCredential {
     pub id: Uuid,
     pub is_cli_token: bool,
-    /// The session that created it.
-    pub made_by: Option<String>,
 }
 
-/// Returns the grants and CLI tokens of a user that are valid, and that were created before a time, if there is one. Grants
-/// that began with a sign-in through the connection are left out.
+/// Returns the valid grants and CLI tokens of a user who did not authenticate through the connection, and who authenticated
+/// before a time, if there is one. When they were created does not count: an old sign-in opens new sessions.
 pub async fn list_existing(
     db: &Connection,
     user_id: UserId,
@@ -60,68 +69,19 @@ pub async fn list_existing(
 ) -> Result<Vec<ExistingCredential>, Error> {
     let rows = db
         .query(
-            r"select id, false as is_cli_token, made_by from grants
+            r"select id, false as is_cli_token from grants
                where user_id = $1 and shard = $4 and connection_id is distinct from $2
-                 and ($3::timestamptz is null or created_at < $3) and revoked_at is null and expires_at > $5
+                 and ($3::timestamptz is null or auth_time is null or auth_time < $3)
+                 and revoked_at is null and expires_at > $5
               union all
-              select id, true, made_by from cli_tokens
-               where user_id = $1 and shard = $4 and ($3::timestamptz is null or created_at < $3)
+              select id, true from cli_tokens
+               where user_id = $1 and shard = $4 and connection_id is distinct from $2
+                 and ($3::timestamptz is null or auth_time is null or auth_time < $3)
                  and revoked_at is null and expires_at > $5",
             &[&user_id.uuid(), &connection_id.uuid(), &before, &user_id.shard().number(), &now],
         )
         .await?;
     rows.iter()
-        .map(|row| {
-            let (id, is_cli_token) = (row.try_get("id")?, row.try_get("is_cli_token")?);
-            Ok(ExistingCredential { id, is_cli_token, made_by: row.try_get("made_by")? })
-        })
+        .map(|row| Ok(ExistingCredential { id: row.try_get("id")?, is_cli_token: row.try_get("is_cli_token")? }))
         .collect()
-}
-
-/// Returns the ids of sessions and browsers of a user that began with a sign-in through a connection, as `made_by` of what
-/// they create records them.
-pub async fn list_makers(
-    db: &Connection,
-    user_id: UserId,
-    connection_id: ConnectionId,
-) -> Result<BTreeSet<String>, Error> {
-    let rows = db
-        .query(
-            r"select id, true as is_grant from grants where user_id = $1 and shard = $3 and connection_id = $2
-              union all
-              select id, false from browser_sessions where user_id = $1 and shard = $3 and connection_id = $2",
-            &[&user_id.uuid(), &connection_id.uuid(), &user_id.shard().number()],
-        )
-        .await?;
-    rows.iter().map(maker).collect()
-}
-
-/// Returns the ids of sessions and browsers of several users that began with a sign-in through a connection, as `made_by` of
-/// what they create records them.
-pub async fn list_makers_of_users(
-    db: &Connection,
-    users: &[UserId],
-    connection_id: ConnectionId,
-) -> Result<Vec<String>, Error> {
-    let ids: Vec<_> = users.iter().map(|id| id.uuid()).collect();
-    let shards: Vec<_> = users.iter().map(|id| id.shard().number()).collect();
-    let rows = db
-        .query(
-            r"/* every shard */
-              with people (user_id, shard) as materialized (select * from unnest($1::uuid[], $2::int2[]))
-              select g.id, true as is_grant from people p join grants g on g.user_id = p.user_id and g.shard = p.shard
-               where g.connection_id = $3
-              union all
-              select b.id, false from people p join browser_sessions b on b.user_id = p.user_id and b.shard = p.shard
-               where b.connection_id = $3",
-            &[&ids, &shards, &connection_id.uuid()],
-        )
-        .await?;
-    rows.iter().map(maker).collect()
-}
-
-fn maker(row: &Row) -> Result<String, Error> {
-    let id: Uuid = row.try_get("id")?;
-    let is_grant = row.try_get("is_grant")?;
-    Ok(if is_grant { GrantId::from(id).to_string() } else { BrowserSessionId::from(id).to_string() })
 }

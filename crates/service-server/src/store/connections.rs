@@ -40,8 +40,12 @@ pub struct StoredConnection {
     pub tried_at: Option<Timestamp>,
     pub enabled_at: Option<Timestamp>,
     pub required_at: Option<Timestamp>,
-    /// Credentials that were made before this time without the connection are being revoked.
+    /// What the owner chose when the connection became required: credentials without the connection are revoked.
+    pub revoke_existing: bool,
+    /// Credentials of users who signed in before this time, and not through the connection, are being revoked.
     pub revoke_before: Option<Timestamp>,
+    /// Users of the domains who never signed in through the connection are being given a token limit from this time on.
+    pub limit_from: Option<Timestamp>,
 }
 
 impl StoredConnection {
@@ -49,6 +53,20 @@ impl StoredConnection {
     #[must_use]
     pub fn secret_place(id: ConnectionId) -> String {
         format!("connections.client_secret.{id}")
+    }
+
+    /// Requires the connection from this time on.
+    pub const fn require(&mut self, now: Timestamp, revoke_existing: bool) {
+        self.required_at = Some(now);
+        self.revoke_existing = revoke_existing;
+        self.revoke_before = if revoke_existing { Some(now) } else { None };
+        self.limit_from = Some(now);
+    }
+
+    /// Requires the connection no longer.
+    pub const fn stop_requiring(&mut self) {
+        (self.required_at, self.revoke_existing) = (None, false);
+        (self.revoke_before, self.limit_from) = (None, None);
     }
 }
 
@@ -58,8 +76,8 @@ pub async fn find(db: &Connection, id: ConnectionId) -> Result<Option<StoredConn
         .query_opt(
             r"select c.id, c.workspace_id, c.name, c.client_id, c.auth_method, c.client_secret, c.default_role, c.session_hours,
                      c.token_days, c.break_glass, c.created_by, c.created_at, c.tried_at, c.enabled_at, c.required_at,
-                     c.revoke_before, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes, i.last_success_at,
-                     i.last_error, i.last_error_at
+                     c.revoke_existing, c.revoke_before, c.limit_from, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes,
+                     i.last_success_at, i.last_error, i.last_error_at
                 from connections c join trusted_issuers i on i.id = c.issuer_id and i.shard = c.shard
                where c.id = $1 and c.shard = $2 and c.deleted_at is null",
             &[&id.uuid(), &id.shard().number()],
@@ -80,8 +98,8 @@ pub async fn list(db: &Connection, workspace_id: WorkspaceId) -> Result<Vec<Stor
         .query(
             r"select c.id, c.workspace_id, c.name, c.client_id, c.auth_method, c.client_secret, c.default_role, c.session_hours,
                      c.token_days, c.break_glass, c.created_by, c.created_at, c.tried_at, c.enabled_at, c.required_at,
-                     c.revoke_before, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes, i.last_success_at,
-                     i.last_error, i.last_error_at
+                     c.revoke_existing, c.revoke_before, c.limit_from, c.issuer_id, i.issuer, i.jwks, i.algorithms, i.purposes,
+                     i.last_success_at, i.last_error, i.last_error_at
                 from connections c join trusted_issuers i on i.id = c.issuer_id and i.shard = c.shard
                where c.workspace_id = $1 and c.shard = $2 and c.deleted_at is null
                order by c.id",
@@ -97,9 +115,18 @@ pub async fn lock(db: &Connection, id: ConnectionId) -> Result<(), Error> {
     db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await.map(drop)
 }
 
-/// Takes a user from the break-glass owners of all connections of a workspace.
+/// Returns a connection, and locks it: a change waits until this transaction ends.
+pub async fn hold(db: &Connection, id: ConnectionId) -> Result<Option<StoredConnection>, Error> {
+    let sql = r"select from connections where id = $1 and shard = $2 for share";
+    db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
+    find(db, id).await
+}
+
+/// Takes a user from the break-glass owners of all connections of a workspace. Where one is required, the user's tokens get
+/// the limit that those of other users have.
 pub async fn remove_break_glass(db: &Connection, workspace_id: WorkspaceId, user_id: UserId) -> Result<(), Error> {
-    let sql = r"update connections set break_glass = array_remove(break_glass, $3)
+    let sql = r"update connections
+                   set break_glass = array_remove(break_glass, $3), limit_from = coalesce(limit_from, required_at)
                  where workspace_id = $1 and shard = $2 and $3 = any (break_glass)";
     db.execute(sql, &[&workspace_id.uuid(), &workspace_id.shard().number(), &user_id.uuid()]).await.map(drop)
 }
@@ -136,7 +163,8 @@ pub async fn update(db: &Connection, changed: &StoredConnection) -> Result<(), E
     db.execute(
         r"update connections
              set name = $3, client_id = $4, auth_method = $5, client_secret = $6, default_role = $7, session_hours = $8,
-                 token_days = $9, break_glass = $10, tried_at = $11, enabled_at = $12, required_at = $13, revoke_before = $14
+                 token_days = $9, break_glass = $10, tried_at = $11, enabled_at = $12, required_at = $13, revoke_before = $14,
+                 revoke_existing = $15, limit_from = $16
            where id = $1 and shard = $2 and deleted_at is null",
         &[
             &changed.id.uuid(),
@@ -153,6 +181,8 @@ pub async fn update(db: &Connection, changed: &StoredConnection) -> Result<(), E
             &changed.enabled_at,
             &changed.required_at,
             &changed.revoke_before,
+            &changed.revoke_existing,
+            &changed.limit_from,
         ],
     )
     .await
@@ -174,7 +204,7 @@ pub async fn mark_deleted(
 ) -> Result<bool, Error> {
     let changed = db
         .execute(
-            r"update connections set deleted_at = $4, client_secret = null, revoke_before = null
+            r"update connections set deleted_at = $4, client_secret = null, revoke_before = null, limit_from = null
                where id = $1 and shard = $2 and workspace_id = $3 and deleted_at is null",
             &[&id.uuid(), &id.shard().number(), &workspace_id.uuid(), &now],
         )
@@ -196,33 +226,41 @@ pub async fn delete_deleted(db: &Connection, deleted_before: Timestamp, size: i6
     .await
 }
 
-/// A required connection, whose users are being signed out.
+/// Applies the owner's choice again, because a domain has joined the connection. Nothing happens if it is not required.
+pub async fn mark_joined(db: &Connection, id: ConnectionId, now: Timestamp) -> Result<(), Error> {
+    let sql = r"update connections set limit_from = $3::timestamptz, revoke_before = case when revoke_existing then $3::timestamptz end
+                 where id = $1 and shard = $2 and required_at is not null and deleted_at is null";
+    db.execute(sql, &[&id.uuid(), &id.shard().number(), &now]).await.map(drop)
+}
+
+/// A required connection, whose users are being signed out or given a token limit.
 pub struct RevokingConnection {
     pub id: ConnectionId,
     pub workspace_id: WorkspaceId,
-    /// Credentials that were made before this time without the connection are revoked.
-    pub before: Timestamp,
-    /// Owners who may have signed in by code since.
-    pub break_glass: Vec<UserId>,
+    /// Credentials of users who signed in before this time, and not through the connection, are revoked. `None`: none are.
+    pub before: Option<Timestamp>,
+    /// When the days of users begin who never signed in through the connection. `None`: they have a limit already.
+    pub limit_from: Option<Timestamp>,
 }
 
-/// Returns the connections whose users are being signed out.
+/// Returns the connections whose users are being signed out or given a token limit.
 pub async fn list_revoking(db: &Connection) -> Result<Vec<RevokingConnection>, Error> {
-    let sql = r"/* housekeeping */ select id, workspace_id, revoke_before, break_glass from connections
-                 where revoke_before is not null and deleted_at is null order by revoke_before limit 100";
+    let sql = r"/* housekeeping */ select id, workspace_id, revoke_before, limit_from from connections
+                 where (revoke_before is not null or limit_from is not null) and deleted_at is null order by id limit 1000";
     let revoking = |row: &Row| {
         let (id, workspace_id): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("workspace_id")?);
-        let before = row.try_get("revoke_before")?;
-        let break_glass = row.try_get::<_, Vec<Uuid>>("break_glass")?.into_iter().map(Into::into).collect();
-        Ok(RevokingConnection { id: id.into(), workspace_id: workspace_id.into(), before, break_glass })
+        let (before, limit_from) = (row.try_get("revoke_before")?, row.try_get("limit_from")?);
+        Ok(RevokingConnection { id: id.into(), workspace_id: workspace_id.into(), before, limit_from })
     };
     db.query(sql, &[]).await?.iter().map(revoking).collect()
 }
 
-/// Records that all users of a connection are signed out. If another sign-out has been ordered since, it is to be done.
+/// Records that this was done for all users of a connection. If more has been ordered since, it is to be done.
 pub async fn mark_revoked(db: &Connection, done: &RevokingConnection) -> Result<(), Error> {
-    let sql = r"update connections set revoke_before = null where id = $1 and shard = $2 and revoke_before = $3";
-    db.execute(sql, &[&done.id.uuid(), &done.id.shard().number(), &done.before]).await.map(drop)
+    let sql = r"update connections set revoke_before = null, limit_from = null
+                 where id = $1 and shard = $2 and revoke_before is not distinct from $3
+                   and limit_from is not distinct from $4";
+    db.execute(sql, &[&done.id.uuid(), &done.id.shard().number(), &done.before, &done.limit_from]).await.map(drop)
 }
 
 fn break_glass(connection: &StoredConnection) -> Vec<Uuid> {
@@ -254,6 +292,8 @@ fn from_row(row: &Row) -> Result<StoredConnection, Error> {
         tried_at: row.try_get("tried_at")?,
         enabled_at: row.try_get("enabled_at")?,
         required_at: row.try_get("required_at")?,
+        revoke_existing: row.try_get("revoke_existing")?,
         revoke_before: row.try_get("revoke_before")?,
+        limit_from: row.try_get("limit_from")?,
     })
 }

@@ -91,13 +91,11 @@ pub struct CountedAt {
     pub idle_since: Timestamp,
 }
 
-/// Counts the valid credentials of some users. What began with a sign-in through the connection is left out, and what
-/// sessions and browsers that began so have created: `makers` are their ids.
+/// Counts the valid credentials of some users. What began with a sign-in through the connection is left out.
 pub async fn count_credentials(
     db: &Connection,
     users: &[UserId],
     connection_id: ConnectionId,
-    makers: &[String],
     at: CountedAt,
 ) -> Result<CredentialCounts, Error> {
     let ids: Vec<_> = users.iter().map(|id| id.uuid()).collect();
@@ -106,22 +104,20 @@ pub async fn count_credentials(
         .query_opt(
             r"/* every shard */
               with people (user_id, shard) as materialized (select * from unnest($1::uuid[], $2::int2[])),
-                   makers (id) as materialized (select * from unnest($6::text[])),
                    sessions as materialized (
                        select g.client_id from people p join grants g on g.user_id = p.user_id and g.shard = p.shard
                         where g.revoked_at is null and g.expires_at > $3 and g.rotated_at > $4
-                          and g.connection_id is distinct from $5
-                          and not exists (select from makers where makers.id = g.made_by))
+                          and g.connection_id is distinct from $5)
               select (select count(*) from people p join browser_sessions b on b.user_id = p.user_id
                        where b.expires_at > $3 and b.connection_id is distinct from $5) as browsers,
                      (select count(*) from sessions where client_id in ('service-web', 'service-cli')) as sessions,
                      (select count(*) from people p join cli_tokens c on c.user_id = p.user_id and c.shard = p.shard
-                       where c.revoked_at is null and c.expires_at > $3
-                         and not exists (select from makers where makers.id = c.made_by)) as cli_tokens,
+                       where c.revoked_at is null and c.expires_at > $3 and c.connection_id is distinct from $5)
+                         as cli_tokens,
                      (select count(*) from sessions where client_id = 'service-mcp') as mcp_tokens,
                      (select count(*) from sessions
                        where client_id not in ('service-web', 'service-cli', 'service-mcp')) as app_grants",
-            &[&ids, &shards, &at.now, &at.idle_since, &connection_id.uuid(), &makers],
+            &[&ids, &shards, &at.now, &at.idle_since, &connection_id.uuid()],
         )
         .await?
         .ok_or_else(|| super::impossible("emails", "user_id"))?;

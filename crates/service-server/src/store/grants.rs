@@ -301,14 +301,17 @@ pub async fn mark_revoked_by_client(
 pub struct LiveGrant {
     pub expires_at: Timestamp,
     pub auth_time: Option<Timestamp>,
+    /// The connection through which the user signed in.
+    pub connection_id: Option<ConnectionId>,
 }
 
 /// Returns a live grant and locks it: transactions that revoke it wait until this one ends.
 pub async fn lock_live(db: &Connection, id: GrantId) -> Result<Option<LiveGrant>, Error> {
-    let sql = r"select expires_at, auth_time from grants where id = $1 and shard = $2 and revoked_at is null for share";
-    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
-    row.map(|row| Ok(LiveGrant { expires_at: row.try_get("expires_at")?, auth_time: row.try_get("auth_time")? }))
-        .transpose()
+    let sql = r"select expires_at, auth_time, connection_id from grants
+                 where id = $1 and shard = $2 and revoked_at is null for share";
+    let Some(row) = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await? else { return Ok(None) };
+    let connection_id = row.try_get::<_, Option<Uuid>>("connection_id")?.map(Into::into);
+    Ok(Some(LiveGrant { expires_at: row.try_get("expires_at")?, auth_time: row.try_get("auth_time")?, connection_id }))
 }
 
 /// A range of the table by primary key: the rows after an id.

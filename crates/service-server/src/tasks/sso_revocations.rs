@@ -1,4 +1,4 @@
-//! Revokes the sessions of users whose company has begun to require single sign-on.
+//! Revokes the sessions of users whose company has begun to require single sign-on, and limits the tokens that are kept.
 
 use std::time::Duration;
 

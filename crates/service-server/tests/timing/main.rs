@@ -84,7 +84,7 @@ async fn require_single_sign_on(server: &TestServer, domain: &str) -> Result<()>
     let db = server.app.database.begin().await?;
     let key = domain_key(&server.app, &db, domain).await?;
     let route = Route { workspace_id, connection_id, name: "Acme".into(), required: true };
-    ensure!(store::routed_domains::replace(&db, key, workspace_id, Some(&route)).await?, "the domain is taken");
+    ensure!(store::routed_domains::replace(&db, key, workspace_id, Some(&route), now).await?, "the domain is taken");
     Ok(db.commit().await?)
 }
 

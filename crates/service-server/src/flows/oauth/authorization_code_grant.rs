@@ -41,6 +41,7 @@ use crate::{
             RevocationTransaction,
             lineage::{LineageRevocation, RevokedLineage},
         },
+        sso::required,
     },
     mail::Email,
     store::{
@@ -130,6 +131,7 @@ impl Redeeming<'_> {
         let (user_id, audience) = (worth.user_id, &worth.audience);
         let about = ConsentKey { user_id, client_id: &self.client.id, redirect_host: &host, audience };
         let enabled = store::users::lock_enabled(&db, worth.user_id).await?;
+        let requirement = required::lock_requirement(self.app, &db, user_id).await?;
         let member = match worth.workspace_id {
             Some(id) => store::memberships::find_role(&db, worth.user_id, id).await?.is_some(),
             None => true,
@@ -140,6 +142,9 @@ impl Redeeming<'_> {
             Some(locked) if !self.app.revocations.revoked_all_since(locked.sign_in.signed_in_at)? => locked,
             Some(_) | None => return Err(NOT_ACCEPTED),
         };
+        if required::is_from_before(requirement, &browser.sign_in) {
+            return Err(NOT_ACCEPTED);
+        }
         // The consent may have been withdrawn or narrowed, too.
         let consent = store::consents::find(&db, about, consents::counting_at(self.now)).await?;
         let covers = |consent: &Consent| consent::covers(self.client, consent.prior(), worth.scopes);

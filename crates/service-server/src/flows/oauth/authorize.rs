@@ -34,6 +34,7 @@ use crate::{
             browser_session::{self, Browser},
             devices::{self, BeginPolicies},
         },
+        sso::required,
     },
     store::{self, consents::ConsentKey},
 };
@@ -109,9 +110,13 @@ pub async fn begin(
         Err(error) => return Ok(Begun { browser: seen, next: respond(error) }),
     };
     if request.prompt.none {
-        let Some(browser) = seen.as_ref().filter(|browser| !needs_sign_in(&request, browser, now)) else {
+        let signed_in = seen.as_ref().filter(|browser| !needs_sign_in(&request, browser, now));
+        let Some(browser) = signed_in else {
             return Ok(Begun { browser: seen, next: respond(AuthorizationRequestError::LoginRequired) });
         };
+        if is_outdated(app, browser).await? {
+            return Ok(Begun { browser: seen, next: respond(AuthorizationRequestError::LoginRequired) });
+        }
         if needs_prompt(app, browser, target.client, &request).await? {
             return Ok(Begun { browser: seen, next: respond(AuthorizationRequestError::ConsentRequired) });
         }
@@ -205,7 +210,7 @@ pub async fn step(app: &App, meta: &RequestMeta, browser: &Browser, flow: &SignI
             ReadOutcome::Next(next) => return Ok(next),
         },
     };
-    if needs_sign_in(request, browser, flow.created_at) {
+    if needs_sign_in(request, browser, flow.created_at) || is_outdated(app, browser).await? {
         return Ok(Next::SignIn(flow.id));
     }
     let db = app.database.connect().await?;
@@ -259,6 +264,14 @@ fn needs_sign_in(request: &AuthorizationRequest, browser: &Browser, asked_at: Ti
         (true, _) => !browser.signed_in_since(asked_at),
         (false, Some(seconds)) => !browser.authenticated_since(later(asked_at, -seconds)),
         (false, None) => browser.person.is_none(),
+    }
+}
+
+/// Whether the user has to sign in through their company, although they are signed in with this browser.
+async fn is_outdated(app: &App, browser: &Browser) -> Result<bool, database::Error> {
+    match &browser.person {
+        Some(person) => required::is_outdated(app, &app.database.connect().await?, person).await,
+        None => Ok(false),
     }
 }
 

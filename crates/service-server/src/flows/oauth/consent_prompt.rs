@@ -24,6 +24,7 @@ use crate::{
         },
         revocation::RevocationTransaction,
         sign_in::browser_session::Browser,
+        sso::required,
     },
     store::{
         self,
@@ -112,7 +113,7 @@ pub struct SpaceChoice {
 /// Why a consent is not prompted for or not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsentError {
-    /// No user is signed in, or the user was disabled.
+    /// No user is signed in, or the user was disabled or has to sign in through their company.
     #[error("the user has to sign in")]
     SignInRequired,
     /// The client has received its response.
@@ -328,6 +329,10 @@ async fn issue_code(
     app.revocations.check()?;
     let now: Timestamp = app.clock.now();
     if !store::users::lock_enabled(db, pending.person.user_id).await? {
+        return Ok(CodeOutcome::SignInRequired);
+    }
+    let requirement = required::lock_requirement(app, db, pending.person.user_id).await?;
+    if required::is_from_before(requirement, &pending.person.sign_in) {
         return Ok(CodeOutcome::SignInRequired);
     }
     if !store::sign_in_flows::mark_finished(db, flow.id, now).await? {

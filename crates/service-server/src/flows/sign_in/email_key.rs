@@ -1,13 +1,12 @@
 //! The shard of an email address and of a domain, and the proof of a domain, under the key in the database.
 
-use service_api::ids::WorkspaceId;
 use service_rules::{domains, email::Address};
 
 use crate::{
     app::App,
     crypto::address_shard,
     database::{Connection, Error},
-    store::{self, emails::EmailKey, routed_domains::DomainKey},
+    store::{self, emails::EmailKey, routed_domains::DomainKey, workspace_domains::StoredDomain},
 };
 
 /// Returns an address with its shard. A node reads the key once.
@@ -16,15 +15,11 @@ pub async fn email_key<'a>(app: &App, db: &Connection, address: &'a Address) -> 
     Ok(EmailKey { address, shard: address_shard::shard_of(key, address) })
 }
 
-/// Returns the text of the DNS record by which a workspace proves a domain.
-pub async fn record_value(
-    app: &App,
-    db: &Connection,
-    workspace_id: WorkspaceId,
-    domain: &str,
-) -> Result<String, Error> {
+/// Returns the text of the DNS record by which a workspace proves a domain that it has claimed.
+pub async fn record_value(app: &App, db: &Connection, claimed: &StoredDomain) -> Result<String, Error> {
     let key = app.address_key.get_or_try_init(|| store::address_key::find(db)).await?;
-    Ok(domains::record_value(address_shard::domain_proof(key, workspace_id, domain)))
+    let proof = address_shard::domain_proof(key, claimed.workspace_id, &claimed.domain, claimed.created_at);
+    Ok(domains::record_value(proof))
 }
 
 /// Returns a domain with its shard. A node reads the key once.

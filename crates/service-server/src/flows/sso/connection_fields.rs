@@ -77,6 +77,8 @@ pub(super) async fn apply(
         if *owners != connection.break_glass {
             connection.break_glass.clone_from(owners);
             changed.fields.push("breakGlass");
+            // The tokens of break-glass owners have no limit.
+            connection.limit_from = connection.limit_from.or(connection.required_at);
         }
     }
     apply_state(db, connection, update, &mut changed, now).await?;
@@ -203,12 +205,11 @@ async fn apply_state(
         return Ok(());
     }
     (changed.required, changed.existing) = (Some(required), update.existing);
-    connection.required_at = required.then_some(now);
-    connection.revoke_before = match (required, update.existing) {
+    match (required, update.existing) {
         (true, None) => return Err(invalid("existing", "is required: send \"revoke\" or \"keep\"").into()),
-        (true, Some(ExistingCredentials::Revoke)) => Some(now),
-        (true, Some(ExistingCredentials::Keep)) | (false, _) => None,
-    };
+        (true, Some(existing)) => connection.require(now, existing == ExistingCredentials::Revoke),
+        (false, _) => connection.stop_requiring(),
+    }
     Ok(())
 }
 

@@ -138,18 +138,32 @@ pub async fn update(
     path: ConnectionPath<'_>,
     update: &UpdateConnection,
 ) -> Result<SsoConnection, ConnectionError> {
-    let now = app.clock.now();
     let db = app.database.begin().await?;
     let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
     let mut connection = lock_in(&db, id, path.connection_id).await?;
+    routes::lock_all(app, &db, id).await?;
+    // Sign-ins by code that came before the locks are from before this time.
+    let now = app.clock.now();
+    let session_hours = connection.session_hours;
     let changed = connection_fields::apply(app, &db, &mut connection, update, now).await?;
     // The rows are written also without a change, so that a repeated request is confirmed only if the first one was.
     trusted_issuers::update(&db, &connection.issuer).await?;
     store::connections::update(&db, &connection).await?;
     if !changed.is_nothing() {
+        // In the order in which a sign-in locks and writes them.
         routes::rewrite(app, &db, id).await?;
+        let is_shorter = connection.session_hours < session_hours;
+        if is_shorter {
+            store::connection_grants::shorten(&db, connection.id, connection.session_hours).await?;
+        }
         if changed.token_days {
             store::user_connections::update_token_days(&db, connection.id, connection.token_days).await?;
+        }
+        if changed.required == Some(false) {
+            store::user_connections::delete_limits(&db, connection.id).await?;
+        }
+        if is_shorter {
+            store::browser_sessions::shorten(&db, connection.id, connection.session_hours).await?;
         }
         for (name, details) in events(&connection, &changed) {
             actor.event(name, now, details)?.in_workspace(id).insert(&db).await?;
@@ -164,7 +178,11 @@ fn events(connection: &StoredConnection, changed: &Changed) -> Vec<(EventName, V
     let id = connection.id;
     let mut events = Vec::new();
     if !changed.fields.is_empty() {
-        events.push((EventName::ConnectionChanged, json!({ "connection": id, "fields": changed.fields })));
+        let mut details = json!({ "connection": id, "fields": changed.fields });
+        if changed.fields.contains(&"breakGlass") {
+            details["breakGlass"] = json!(connection.break_glass);
+        }
+        events.push((EventName::ConnectionChanged, details));
     }
     if let Some(enabled) = changed.enabled {
         events.push((EventName::ConnectionEnabled, json!({ "connection": id, "enabled": enabled })));
@@ -222,8 +240,7 @@ pub async fn impact(
         let Some(last) = users.last() else { return Ok(impact) };
         after = *last;
         // What is left out here is what the background task spares (`required.rs`).
-        let makers = store::connection_grants::list_makers_of_users(&db, &users, connection.id).await?;
-        let counts = store::emails::count_credentials(&db, &users, connection.id, &makers, at).await?;
+        let counts = store::emails::count_credentials(&db, &users, connection.id, at).await?;
         impact.users += users.len() as u64;
         impact.sessions += (counts.browsers + counts.sessions).unsigned_abs();
         impact.cli_tokens += counts.cli_tokens.unsigned_abs();
@@ -267,8 +284,10 @@ pub async fn disable(app: &App, operator: &Operator, id: ConnectionId) -> anyhow
     if connection.enabled_at.is_none() {
         return Ok(false);
     }
-    (connection.enabled_at, connection.required_at, connection.revoke_before) = (None, None, None);
+    connection.enabled_at = None;
+    connection.stop_requiring();
     store::connections::update(&db, &connection).await?;
+    store::user_connections::delete_limits(&db, connection.id).await?;
     routes::rewrite(app, &db, connection.workspace_id).await?;
     let details = json!({ "connection": id, "enabled": false });
     let event = operator.event(EventName::ConnectionEnabled, None, details, now)?;
@@ -307,7 +326,9 @@ fn draft(
         tried_at: None,
         enabled_at: None,
         required_at: None,
+        revoke_existing: false,
         revoke_before: None,
+        limit_from: None,
     })
 }
 

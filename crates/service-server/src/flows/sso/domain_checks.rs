@@ -80,7 +80,7 @@ async fn check(app: &App, claimed: &StoredDomain) -> anyhow::Result<()> {
     let holder = routes::lock(app, &db, &claimed.domain).await?;
     let stored = store::workspace_domains::find(&db, claimed.workspace_id, &claimed.domain).await?;
     let Some(mut stored) = stored.filter(|_| holder == Some(claimed.workspace_id)) else { return Ok(()) };
-    let value = email_key::record_value(app, &db, stored.workspace_id, &stored.domain).await?;
+    let value = email_key::record_value(app, &db, &stored).await?;
     let looked = match &texts {
         Ok(texts) if has_record(texts, &value) => Looked::Found,
         Ok(_) => Looked::Missing,
@@ -154,7 +154,7 @@ async fn notify_owners(
     loss: Option<Loss>,
     now: Timestamp,
 ) -> anyhow::Result<()> {
-    let value = email_key::record_value(app, db, domain.workspace_id, &domain.domain).await?;
+    let value = email_key::record_value(app, db, domain).await?;
     for owner in store::members::list_owners(db, domain.workspace_id).await? {
         let (to, name, record) = (owner.email, domain.domain.clone(), value.clone());
         let mail = match loss {

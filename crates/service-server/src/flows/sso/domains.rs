@@ -1,7 +1,8 @@
 //! The domains of a workspace: owners claim them, and prove each by a TXT record in DNS.
 //!
-//! 1. An owner claims a domain and gets the record to add. Its value depends on the workspace and the domain, so that nothing
-//!    is stored about it and a record proves one claim only.
+//! 1. An owner claims a domain and gets the record to add. Its value depends on the workspace, the domain and the time of the
+//!    claim, so that nothing is stored about it and a record proves one claim only. A record that is forgotten in DNS proves
+//!    nothing when the domain is claimed again.
 //! 2. The owner asks for a check. DNS is asked before the transaction begins.
 //! 3. If the record is there, the domain counts for this workspace, and its users are sent to its connection.
 //! 4. If another workspace has verified the domain before, its record decides: if it is gone from DNS, that workspace loses
@@ -152,11 +153,11 @@ pub async fn update(
     path: DomainPath<'_>,
     update: &UpdateDomain,
 ) -> Result<WorkspaceDomain, DomainClaimError> {
-    let now = app.clock.now();
     let domain = path.read_domain()?;
     let db = app.database.begin().await?;
     let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
     routes::lock(app, &db, domain.as_str()).await?;
+    let now = app.clock.now();
     let mut stored = find_in(&db, id, &domain).await?;
     let wanted = match update.connection_id {
         Change::Keep => stored.connection_id,
@@ -168,6 +169,7 @@ pub async fn update(
     if wanted != stored.connection_id {
         stored.connection_id = wanted;
         routes::rewrite(app, &db, id).await?;
+        join(&db, &stored, now).await?;
         let details = json!({ "domain": stored.domain, "connection": wanted });
         actor.event(EventName::DomainChanged, now, details)?.in_workspace(id).insert(&db).await?;
     }
@@ -221,8 +223,9 @@ pub async fn verify(app: &App, actor: &Actor<'_>, path: DomainPath<'_>) -> Resul
     let db = app.database.begin().await?;
     access::lock(&db, actor, path.workspace_id, Right::Own).await?;
     let holder = routes::lock(app, &db, domain.as_str()).await?;
+    let now = app.clock.now();
     let mut stored = find_in(&db, id, &domain).await?;
-    let value = email_key::record_value(app, &db, id, domain.as_str()).await?;
+    let value = email_key::record_value(app, &db, &stored).await?;
     let is_found = has_record(&texts, &value);
     app.metrics.domain_checked(if is_found { "found" } else { "missing" });
     if is_found {
@@ -260,11 +263,11 @@ async fn take_over(
     answer: &Answer<'_>,
 ) -> Result<(), DomainClaimError> {
     let domain = answer.domain.as_str();
-    let record = email_key::record_value(app, db, other, domain).await?;
-    if has_record(answer.texts, &record) {
-        return Err(DomainClaimError::VerifiedElsewhere { domain: domain.to_owned(), record });
-    }
     if let Some(lost) = store::workspace_domains::find(db, other, domain).await? {
+        let record = email_key::record_value(app, db, &lost).await?;
+        if has_record(answer.texts, &record) {
+            return Err(DomainClaimError::VerifiedElsewhere { domain: domain.to_owned(), record });
+        }
         domain_checks::lose(app, db, lost, Loss::TakenOver, answer.now).await?;
     }
     Ok(routes::remove(app, db, other, domain).await?)
@@ -288,10 +291,19 @@ async fn mark_verified(
         return Err(database::Error::Unavailable("another workspace is verifying the domain".into()).into());
     }
     if is_new {
+        join(db, stored, now).await?;
         let details = json!({ "domain": stored.domain });
         actor.event(EventName::DomainVerified, now, details)?.in_workspace(stored.workspace_id).insert(db).await?;
     }
     Ok(())
+}
+
+/// Applies what the owner chose about existing sessions and tokens to the users of a domain that has joined its connection.
+async fn join(db: &Connection, domain: &StoredDomain, now: Timestamp) -> Result<(), database::Error> {
+    match domain.connection_id.filter(|_| domain.verified_at.is_some()) {
+        Some(connection_id) => store::connections::mark_joined(db, connection_id, now).await,
+        None => Ok(()),
+    }
 }
 
 async fn find_in(db: &Connection, id: WorkspaceId, domain: &Domain) -> Result<StoredDomain, DomainClaimError> {
@@ -301,13 +313,13 @@ async fn find_in(db: &Connection, id: WorkspaceId, domain: &Domain) -> Result<St
 /// The row that says that a domain was removed. Its id is derived from the domain.
 async fn deletion(app: &App, db: &Connection, id: WorkspaceId, domain: &Domain) -> Result<ContentKey, database::Error> {
     let key = app.address_key.get_or_try_init(|| store::address_key::find(db)).await?;
-    let derived = Uuid::from_bytes(address_shard::domain_proof(key, id, domain.as_str()));
+    let derived = Uuid::from_bytes(address_shard::domain_id(key, id, domain.as_str()));
     Ok(ContentKey { space_id: id.uuid(), kind: DELETED_DOMAIN, id: derived })
 }
 
 /// A domain as the API shows it.
 async fn view(app: &App, db: &Connection, stored: StoredDomain) -> Result<WorkspaceDomain, database::Error> {
-    let value = email_key::record_value(app, db, stored.workspace_id, &stored.domain).await?;
+    let value = email_key::record_value(app, db, &stored).await?;
     let status = match (stored.verified_at, stored.failures) {
         (Some(_), 0) => DomainStatus::Verified,
         (Some(_), _) => DomainStatus::Failing,

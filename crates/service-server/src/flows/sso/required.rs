@@ -2,15 +2,11 @@
 //!
 //! A break-glass owner is named in the connection and still owns its workspace. Such an owner can sign in by code a few
 //! times a month, and every owner gets a mail about it. When single sign-on becomes required, the connection's owner decides
-//! whether existing sessions and tokens are revoked; a background task does it, user by user.
+//! whether existing sessions and tokens are revoked; a background task does it, user by user. What counts is when and how the
+//! user of a session signed in, and not when it was opened: a browser from before could open one every second.
 
 use serde_json::json;
-use service_api::{
-    audit_events::EventName,
-    errors::Reason,
-    ids::{ConnectionId, UserId},
-    workspaces::Role,
-};
+use service_api::{audit_events::EventName, errors::Reason, ids::UserId, workspaces::Role};
 use service_rules::{
     Timestamp,
     email::Address,
@@ -18,7 +14,7 @@ use service_rules::{
     limits::Window,
     rotation,
     signing::later,
-    sso::{BREAK_GLASS_SECONDS, MAX_BREAK_GLASS_SIGN_INS},
+    sso::{BREAK_GLASS_SECONDS, MAX_BREAK_GLASS_SIGN_INS, tokens_end},
 };
 use uuid::Uuid;
 
@@ -36,7 +32,12 @@ use crate::{
         sso::start::route_of,
     },
     mail::Email,
-    store::{self, connections::RevokingConnection, routed_domains::Route},
+    store::{
+        self,
+        browser_sessions::{BrowserSignIn, SignedInUser},
+        connections::{RevokingConnection, StoredConnection},
+        routed_domains::{Requirement, Route},
+    },
 };
 
 /// Users whose sessions are revoked before the list is read on.
@@ -148,49 +149,130 @@ pub(crate) async fn record_break_glass(
     Ok(())
 }
 
-/// Revokes the sessions and tokens of users in domains where single sign-on became required. Returns how many users it
-/// concerned.
+/// Whether a sign-in with a browser no longer opens sessions: single sign-on became required after it in the domain of the
+/// user, and it did not go through the connection.
+pub(crate) async fn is_outdated(app: &App, db: &Connection, person: &SignedInUser) -> Result<bool, Error> {
+    let Ok(address) = Address::parse(&person.email) else { return Ok(false) };
+    let key = domain_key(app, db, address.domain()).await?;
+    Ok(is_from_before(store::routed_domains::find_requirement(db, key).await?, &person.sign_in))
+}
+
+/// Returns the connection that a user has to sign in with. The route is locked: it does not become required before this
+/// transaction ends. The user must be locked first, and browser sessions afterwards.
+pub(crate) async fn lock_requirement(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+) -> Result<Option<Requirement>, Error> {
+    let Some(address) = store::users::find_address(db, user_id).await? else { return Ok(None) };
+    let key = domain_key(app, db, address.domain()).await?;
+    store::routed_domains::lock_requirement(db, key).await
+}
+
+/// Whether a sign-in is from before a connection became required, and did not go through it.
+pub(crate) fn is_from_before(required: Option<Requirement>, sign_in: &BrowserSignIn) -> bool {
+    required.is_some_and(|required| {
+        sign_in.connection_id != Some(required.connection_id) && sign_in.signed_in_at < required.since
+    })
+}
+
+/// Revokes the sessions and tokens of users in domains where single sign-on became required, if the owner chose that, and
+/// limits the tokens of users who never signed in through the connection. Returns how many users were signed out. A user or
+/// a connection that fails does not stop the others, and is tried again.
 pub async fn revoke_existing(app: &App) -> anyhow::Result<u64> {
     let db = app.background_database.connect().await?;
     let revoking = store::connections::list_revoking(&db).await?;
     drop(db);
-    let mut concerned = 0;
+    let (mut concerned, mut failure) = (0, None);
     for connection in &revoking {
-        concerned += revoke_of_connection(app, connection).await?;
+        match revoke_of_connection(app, connection).await {
+            Ok(users) => concerned += users,
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
     }
-    Ok(concerned)
+    failure.map_or(Ok(concerned), Err)
 }
 
 async fn revoke_of_connection(app: &App, connection: &RevokingConnection) -> anyhow::Result<u64> {
     let db = app.background_database.connect().await?;
     let domains = store::workspace_domains::verified_domains_of(&db, connection.id, connection.workspace_id).await?;
-    let (mut after, mut concerned) = (UserId::from(Uuid::nil()), 0);
+    let (mut after, mut concerned, mut failure) = (UserId::from(Uuid::nil()), 0, None);
     loop {
         let users = store::emails::list_users_by_domains(&db, &domains, after, USERS_PER_READ).await?;
         let Some(last) = users.last() else { break };
         after = *last;
         for user_id in users {
-            concerned += u64::from(revoke_of_user(app, connection, user_id).await?);
+            match apply_to_user(app, connection, user_id).await {
+                Ok(is_concerned) => concerned += u64::from(is_concerned),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
         }
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     store::connections::mark_revoked(&db, connection).await?;
     Ok(concerned)
 }
 
-/// Revokes what a user has that does not come from a sign-in through the connection; of a break-glass owner, what they had
-/// before the connection was required. `false`: there was nothing.
-async fn revoke_of_user(app: &App, connection: &RevokingConnection, user_id: UserId) -> anyhow::Result<bool> {
-    let RevokingConnection { id, workspace_id, before, .. } = *connection;
-    let now = app.clock.now();
-    let mut transaction = RevocationTransaction::begin(app, now).await?;
+/// Applies the owner's decision to a user; `false`: there was nothing to revoke.
+async fn apply_to_user(app: &App, connection: &RevokingConnection, user_id: UserId) -> anyhow::Result<bool> {
+    let mut transaction = RevocationTransaction::begin(app, app.clock.now()).await?;
     // A sign-in at the same time commits before this lock is taken, or starts after this transaction.
     store::users::lock(transaction.db(), user_id).await?;
+    let held = store::connections::hold(transaction.db(), connection.id).await?;
+    // An owner may have changed it meanwhile.
+    let Some(held) = held.filter(|held| held.required_at.is_some()) else { return Ok(false) };
+    if let Some(from) = held.limit_from {
+        limit_user(transaction.db(), &held, user_id, from).await?;
+    }
+    let is_concerned = match held.revoke_before {
+        Some(before) => revoke_of_user(&mut transaction, &held, user_id, before).await?,
+        None => false,
+    };
+    transaction.commit().await?;
+    Ok(is_concerned)
+}
+
+/// Whether a user is a break-glass owner of a connection.
+async fn is_named_owner(db: &Connection, connection: &StoredConnection, user_id: UserId) -> Result<bool, Error> {
+    let role = store::memberships::find_role(db, user_id, connection.workspace_id).await?;
+    Ok(connection.break_glass.contains(&user_id) && role == Some(Role::Owner))
+}
+
+/// Lets the tokens of a user who never signed in through the connection wait for that after its days. Break-glass owners can
+/// be without the provider for longer.
+async fn limit_user(
+    db: &Connection,
+    connection: &StoredConnection,
+    user_id: UserId,
+    from: Timestamp,
+) -> Result<(), Error> {
+    if is_named_owner(db, connection, user_id).await? {
+        return store::user_connections::delete_limit(db, user_id, connection.id).await;
+    }
+    let tokens_until = tokens_end(from, connection.token_days);
+    store::user_connections::limit(db, user_id, connection.id, from, tokens_until).await
+}
+
+/// Revokes what a user has from sign-ins before a time and not through the connection. `false`: there was nothing.
+async fn revoke_of_user(
+    transaction: &mut RevocationTransaction<'_>,
+    connection: &StoredConnection,
+    user_id: UserId,
+    before: Timestamp,
+) -> anyhow::Result<bool> {
+    let (id, now) = (connection.id, transaction.now());
     // Since then, only break-glass owners have signed in by code. Whatever else another user has comes from before, although
-    // the clock of the node that made it, or the moment at which it was read, can say otherwise.
-    let is_break_glass = connection.break_glass.contains(&user_id)
-        && store::memberships::find_role(transaction.db(), user_id, workspace_id).await? == Some(Role::Owner);
-    let before = is_break_glass.then_some(before);
-    let Existing { grants, cli_tokens } = Existing::find(transaction.db(), user_id, id, before, now).await?;
+    // the clock of the node that made it can say otherwise.
+    let before = is_named_owner(transaction.db(), connection, user_id).await?.then_some(before);
+    let found = store::connection_grants::list_existing(transaction.db(), user_id, id, before, now).await?;
+    let (cli_tokens, grants): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.is_cli_token);
+    let [grants, cli_tokens] = [grants, cli_tokens].map(|found| found.iter().map(|one| one.id).collect::<Vec<_>>());
     transaction.revoke_grants(user_id, &grants, Reason::SsoRequired).await?;
     transaction.revoke_cli_tokens(user_id, &cli_tokens, Reason::SsoRequired).await?;
     let browsers = store::browser_sessions::delete_without_connection(transaction.db(), user_id, id, before).await?;
@@ -203,31 +285,6 @@ async fn revoke_of_user(app: &App, connection: &RevokingConnection, user_id: Use
         "browsers": browsers,
     });
     let event = node_event(EventName::SsoLoggedOut, now, details)?.user(user_id).subject(id);
-    event.in_workspace(workspace_id).insert(transaction.db()).await?;
-    transaction.commit().await?;
+    event.in_workspace(connection.workspace_id).insert(transaction.db()).await?;
     Ok(true)
-}
-
-/// What a user has that does not come from a sign-in through a connection.
-struct Existing {
-    grants: Vec<Uuid>,
-    cli_tokens: Vec<Uuid>,
-}
-
-impl Existing {
-    /// What a session through the connection created, such as a CLI token, comes from that sign-in.
-    async fn find(
-        db: &Connection,
-        user_id: UserId,
-        connection_id: ConnectionId,
-        before: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let makers = store::connection_grants::list_makers(db, user_id, connection_id).await?;
-        let found = store::connection_grants::list_existing(db, user_id, connection_id, before, now).await?;
-        let others = found.into_iter().filter(|found| !found.made_by.as_ref().is_some_and(|by| makers.contains(by)));
-        let (cli_tokens, grants): (Vec<_>, Vec<_>) = others.partition(|found| found.is_cli_token);
-        let ids = |found: Vec<store::connection_grants::ExistingCredential>| found.into_iter().map(|one| one.id);
-        Ok(Self { grants: ids(grants).collect(), cli_tokens: ids(cli_tokens).collect() })
-    }
 }

@@ -40,7 +40,7 @@ pub(super) async fn write(
         required: connection.required_at.is_some(),
     });
     let key = domain_key(app, db, &domain.domain).await?;
-    store::routed_domains::replace(db, key, domain.workspace_id, route.as_ref()).await
+    store::routed_domains::replace(db, key, domain.workspace_id, route.as_ref(), app.clock.now()).await
 }
 
 /// Deletes the route of a domain, if it leads to this workspace.
@@ -53,10 +53,13 @@ pub(super) async fn lock(app: &App, db: &Connection, domain: &str) -> Result<Opt
     store::routed_domains::lock_holder(db, domain_key(app, db, domain).await?).await
 }
 
-/// Locks the routes of all domains of a workspace.
+/// Locks the routes of all verified domains of a workspace.
 pub(super) async fn lock_all(app: &App, db: &Connection, workspace_id: WorkspaceId) -> Result<(), Error> {
     for domain in store::workspace_domains::list(db, workspace_id).await? {
-        lock(app, db, &domain.domain).await?;
+        // A route that a domain without proof would have is another workspace's.
+        if domain.verified_at.is_some() {
+            lock(app, db, &domain.domain).await?;
+        }
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ struct TokenToCreate<'a> {
     workspace_id: Option<WorkspaceId>,
     expires_at: Timestamp,
     idempotency_key: Option<&'a str>,
-    made_by: String,
+    maker: Held,
 }
 
 pub async fn create(
@@ -102,9 +102,9 @@ pub async fn create(
     let scopes = scopes::grant(asked.as_deref())?;
     let workspace_id = actor.workspace(request.workspace_id.as_deref())?;
     let db = app.database.begin().await?;
-    let Held { ends_at, made_by, .. } = hold(actor, &db, now).await?;
-    let expires_at = cli_tokens::choose_expiry(request.expires_in_days, ends_at, now)?;
-    let wanted = TokenToCreate { name, scopes, workspace_id, expires_at, idempotency_key, made_by };
+    let maker = hold(actor, &db, now).await?;
+    let expires_at = cli_tokens::choose_expiry(request.expires_in_days, maker.ends_at, now)?;
+    let wanted = TokenToCreate { name, scopes, workspace_id, expires_at, idempotency_key, maker };
     let created = actor.create_token(app, &db, &wanted, now).await?;
     db.commit().await?;
     app.mail_waiting.notify_one();
@@ -154,12 +154,14 @@ impl Actor<'_> {
             created_at: now,
             expires_at: wanted.expires_at,
             idempotency_key: wanted.idempotency_key,
-            made_by: &wanted.made_by,
+            made_by: &wanted.maker.made_by,
+            auth_time: wanted.maker.auth_time,
+            connection_id: wanted.maker.connection_id,
         };
         if !store::cli_tokens::insert(db, &new).await? {
             return Err(CliTokenError::AlreadyCreated);
         }
-        let event = self.meta.event(EventName::CliTokenCreated, now, json!({ "madeBy": wanted.made_by }))?;
+        let event = self.meta.event(EventName::CliTokenCreated, now, json!({ "madeBy": wanted.maker.made_by }))?;
         self.record(db, event, id, wanted.workspace_id).await?;
         self.tell(app, db, &new, now).await?;
         Ok(CreatedCliToken {
@@ -217,7 +219,8 @@ pub async fn rotate(
 ) -> Result<CreatedCliToken, CliTokenError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let Held { ends_at, made_by, .. } = hold(actor, transaction.db(), now).await?;
+    let maker = hold(actor, transaction.db(), now).await?;
+    let ends_at = maker.ends_at;
     let mut old = find_own(transaction.db(), actor.user_id, id).await?;
     old.found.sso_until = sso_deadline(transaction.db(), old.connection_id, old.found.sso_until, now).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| CliTokenError::Inactive)?;
@@ -229,7 +232,7 @@ pub async fn rotate(
         workspace_id: old.found.workspace_id,
         expires_at: later(now, life).min(ends_at),
         idempotency_key: None,
-        made_by,
+        maker,
     };
     let was_alive = if old_ends_at <= now {
         transaction.revoke_cli_token(old.id, Reason::RevokedByUser).await?

@@ -1,6 +1,6 @@
 //! Issuing CLI tokens and MCP token pairs on behalf of a user who is signed in.
 
-use service_api::ids::WorkspaceId;
+use service_api::ids::{ConnectionId, WorkspaceId};
 use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, signing::later, space::Requested};
 
 use crate::{
@@ -17,6 +17,8 @@ use crate::{
 pub struct Held {
     pub ends_at: Timestamp,
     pub auth_time: Timestamp,
+    /// The connection through which the user signed in.
+    pub connection_id: Option<ConnectionId>,
     /// The id of the session, as `made_by` records it.
     pub made_by: String,
 }
@@ -52,14 +54,19 @@ impl Actor<'_> {
         match self.basis {
             Basis::Session(id) => {
                 let grant = store::grants::lock_live(db, id).await?;
-                Ok(grant
-                    .and_then(|grant| Some(Held { ends_at: grant.expires_at, auth_time: grant.auth_time?, made_by })))
+                Ok(grant.and_then(|grant| {
+                    let (ends_at, auth_time, connection_id) = (grant.expires_at, grant.auth_time?, grant.connection_id);
+                    Some(Held { ends_at, auth_time, connection_id, made_by })
+                }))
             }
             Basis::Browser { id, .. } => {
                 let locked = store::browser_sessions::lock_signed_in(db, id, self.user_id).await?;
                 // A user who has just signed in could sign in anywhere, and stay for as long as any session lasts.
                 let ends_at = later(now, lifetimes::CLI_TOKEN_LONGEST);
-                Ok(locked.and_then(|locked| Some(Held { ends_at, auth_time: locked.sign_in.auth_time?, made_by })))
+                Ok(locked.and_then(|locked| {
+                    let (auth_time, connection_id) = (locked.sign_in.auth_time?, locked.sign_in.connection_id);
+                    Some(Held { ends_at, auth_time, connection_id, made_by })
+                }))
             }
             // A CLI token issues no credentials.
             Basis::CliToken(_) => Ok(None),

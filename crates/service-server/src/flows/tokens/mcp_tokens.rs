@@ -108,7 +108,7 @@ pub async fn create(
         method: "session",
         auth_time: Some(held.auth_time),
         made_by: Some(held.made_by),
-        sso: None,
+        sso: held.connection_id.map(|connection_id| issue::SsoSession { connection_id, until: None }),
     };
     let tokens = issue::open::<McpRefresh>(app, &db, actor.meta, &opening, now).await?;
     tell(app, &db, actor, &opening, now).await?;

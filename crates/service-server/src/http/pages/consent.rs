@@ -139,11 +139,16 @@ pub async fn decide(
     }
     let approval = |read_only| Decision { space: &space, ticked, read_only, expires: &expires };
     let location = match decision.as_str() {
-        ALLOW => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(false)).await?,
-        ALLOW_READ => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(true)).await?,
-        _ => consent_prompt::deny(&app, &browser, &flow).await?,
+        ALLOW => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(false)).await,
+        ALLOW_READ => consent_prompt::approve(&app, &meta, &mut browser, &flow, approval(true)).await,
+        _ => consent_prompt::deny(&app, &browser, &flow).await,
     };
-    Ok(with_cookie(see_other(&location)?, &browser))
+    match location {
+        Ok(location) => Ok(with_cookie(see_other(&location)?, &browser)),
+        // It became required meanwhile that the user signs in through their company.
+        Err(ConsentError::SignInRequired) => see_other(&format!("/sign-in/{id}")),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 /// Lets the user sign in to another account.

@@ -279,7 +279,7 @@ fn a_domain_is_removed_once_and_can_be_claimed_again() -> Result<()> {
         }
         assert_eq!(acme.verify(server, "acme.test").await?.status, 404);
         let again = acme.claim(server, "acme.test").await?;
-        assert_eq!((again.status.as_u16(), again.field("status"), record_value(&again)), (201, "pending", value));
+        assert_eq!((again.status.as_u16(), again.field("status")), (201, "pending"));
         assert_eq!(acme.send(server, "DELETE", "domains/acme.test", None).await?.status, 204);
         assert_eq!(count_events(server, "domain.removed").await?, "2");
         Ok(())
@@ -363,8 +363,9 @@ fn a_root_key_can_be_replaced_without_changing_a_record() -> Result<()> {
         settings.set("secrets.root_keys", &format!("2:{}", service_testkit::settings::Settings::random_root_key()?));
         let app = service_server::app::App::new(service_testkit::server::config(&settings)?, server.app.clock.clone())?;
         let db = app.database.connect().await?;
-        let later = service_server::flows::sign_in::email_key::record_value(&app, &db, acme.id.parse()?, "acme.test");
-        assert_eq!(later.await?, value);
+        let claimed = service_server::store::workspace_domains::find(&db, acme.id.parse()?, "acme.test").await?;
+        let claimed = claimed.expect("a claim");
+        assert_eq!(service_server::flows::sign_in::email_key::record_value(&app, &db, &claimed).await?, value);
         Ok(())
     })
 }

@@ -13,6 +13,7 @@ mod leaving;
 mod link;
 mod logout;
 mod required;
+mod revoking;
 mod sign_in;
 mod try_connection;
 mod weekly_checks;

@@ -92,7 +92,9 @@ pub(crate) async fn company_of(
         tried_at: Some(now),
         enabled_at: Some(now),
         required_at: None,
+        revoke_existing: false,
         revoke_before: None,
+        limit_from: None,
     };
     let db = server.app.database.begin().await?;
     store::trusted_issuers::insert(&db, workspace_id, &connection.issuer, now).await?;
@@ -139,7 +141,7 @@ impl Company {
         let (workspace_id, connection_id) = (self.workspace_id, self.connection_id);
         let route = Route { workspace_id, connection_id, name: "Acme ID".into(), required };
         let key = domain_key(&server.app, db, domain).await?;
-        let taken = store::routed_domains::replace(db, key, workspace_id, Some(&route)).await?;
+        let taken = store::routed_domains::replace(db, key, workspace_id, Some(&route), server.now()).await?;
         ensure!(taken, "another workspace has the domain");
         Ok(())
     }
