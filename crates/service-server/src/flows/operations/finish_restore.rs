@@ -3,7 +3,7 @@
 //! 1. The epoch is bumped: every session and every token is revoked, because the backup does not say which had been.
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
 //!    retired, members that were removed or got another role, workspaces that were deleted, invitations and consents that
-//!    were taken back, connections that were deleted or disabled, and domains that were removed or lost.
+//!    were taken back, connections that were deleted, disabled or required, and domains that were removed or lost.
 //! 3. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;
@@ -106,6 +106,8 @@ async fn replay(app: &App, copied: &CopiedEvent) -> anyhow::Result<bool> {
         EventName::MemberRemoved | EventName::WorkspaceDeleted => revoke_again(&mut transaction, copied).await?,
         EventName::ConnectionDeleted
         | EventName::ConnectionEnabled
+        | EventName::ConnectionRequired
+        | EventName::ConnectionChanged
         | EventName::DomainRemoved
         | EventName::DomainLost => {
             let Some(workspace_id) = id_in(copied.workspace_id.as_deref()) else { return Ok(false) };

@@ -356,6 +356,9 @@ fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> 
         acme.send(server, "DELETE", &format!("connections/{deleted}"), None).await?;
         acme.change(server, &disabled, &serde_json::json!({ "enabled": false })).await?;
         acme.send(server, "DELETE", "domains/d.test", None).await?;
+        let required =
+            serde_json::json!({ "required": true, "existing": "revoke", "breakGlass": [acme.owner.user_id] });
+        ensure!(acme.change(server, &kept, &required).await?.status == 200);
 
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("audit.jsonl");
@@ -372,6 +375,10 @@ fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> 
         for (domain, routed) in [("a.test", false), ("b.test", false), ("c.test", true), ("d.test", false)] {
             assert_eq!(route(server, domain).await?.is_some(), routed, "{domain}");
         }
+        assert!(route(server, "c.test").await?.context("no route")?.required, "single sign-on is required again");
+        let named = "select count(*) from connections where required_at is not null and revoke_existing
+                        and cardinality(break_glass) = 1";
+        assert_eq!(server.sql(named).await?.as_deref(), Some("1"));
         Ok(())
     })
 }
