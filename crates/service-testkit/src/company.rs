@@ -86,7 +86,9 @@ impl Company {
         let route = Route { workspace_id, connection_id, name: NAME.into(), required };
         let db = server.app.database.connect().await?;
         let key = domain_key(&server.app, &db, &self.domain).await?;
-        ensure!(store::routed_domains::replace(&db, key, workspace_id, Some(&route)).await?, "the domain is taken");
+        let now = server.now();
+        let taken = store::routed_domains::replace(&db, key, workspace_id, Some(&route), now).await?;
+        ensure!(taken, "another workspace has the domain");
         Ok(())
     }
 
@@ -163,6 +165,8 @@ fn enabled_connection(
         tried_at: Some(now),
         enabled_at: Some(now),
         required_at: None,
+        revoke_existing: false,
         revoke_before: None,
+        limit_from: None,
     })
 }

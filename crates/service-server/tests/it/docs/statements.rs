@@ -11,9 +11,9 @@ use tokio_postgres::{
     types::{Kind, Type},
 };
 
-/// Statements that may touch every shard: three that delete a workspace, one that revokes all sessions of a client, two about
-/// the users of a connection, and three about those of a domain.
-const EVERY_SHARD: usize = 9;
+/// Statements that may touch every shard: three that delete a workspace, one that revokes all sessions of a client, five about
+/// the users of a connection, two about those of a domain, and one about the identities of a user.
+const EVERY_SHARD: usize = 12;
 
 /// A statement of the store, and the file that it is in.
 struct Statement {
