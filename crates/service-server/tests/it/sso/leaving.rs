@@ -22,8 +22,8 @@ use crate::support::{
     mcp_tokens,
     provider::{Fault, Provider, ProviderPort},
     sso::{
-        Company, allowing, company, company_of, login_options, sign_in, signed_in_as, user, with_provider,
-        with_two_providers,
+        Company, allowing, company, company_of, login_options, sign_in, sign_in_after_click, signed_in_as, user,
+        with_provider, with_two_providers,
     },
     sso_sign_ins::{authorize_app, command_line, enter_code, sign_in_by_code},
     workspaces::send,
@@ -311,7 +311,7 @@ fn a_code_brings_credentials_back_when_the_domain_no_longer_leads_to_the_connect
         assert_eq!(options.body["methods"][0]["type"], "otp", "{}", options.text);
         ann.check_waiting(server).await?;
         let tab = Tab::open(server)?;
-        let refused = sign_in(server, &tab, &acme.start()).await?;
+        let refused = sign_in_after_click(server, &tab, &acme.start()).await?;
         assert_eq!(refused.status, 403, "the provider no longer decides about the account: {}", refused.text);
         server.sign_in("ann@acme.test", "read").await?;
         ann.check_working(server).await?;

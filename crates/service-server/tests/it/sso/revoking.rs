@@ -15,7 +15,7 @@ use crate::support::{
     authorize::{CALLBACK, VERIFIER, agree, asking, code, register},
     cli_tokens, connections, mcp_tokens,
     provider::Provider,
-    sso::{Company, at_provider, company_of, sign_in, signed_in_as, user, with_provider},
+    sso::{Company, company_of, sign_in, sign_in_after_click, signed_in_as, user, with_provider},
 };
 
 const HOUR: i64 = 3_600;
@@ -61,10 +61,9 @@ async fn enter_code(server: &TestServer, tab: &Tab, path: &str, email: &str) -> 
     tab.submit(path, &[("code", &code)]).await
 }
 
-/// Signs an existing user in through the connection for the first time.
+/// Signs an existing user in through the connection for the first time. The browser is signed in by a code.
 async fn link(server: &TestServer, tab: &Tab, company: &Company, email: &str) -> Result<()> {
-    let shown = tab.get(&company.start()).await?;
-    let back = tab.get(&at_provider(server, &shown).await?).await?;
+    let back = sign_in_after_click(server, tab, &company.start()).await?;
     let path = back.next()?.to_owned();
     tab.get(&path).await?;
     enter_code(server, tab, &path, email).await?;
