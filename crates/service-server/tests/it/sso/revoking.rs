@@ -61,9 +61,14 @@ async fn enter_code(server: &TestServer, tab: &Tab, path: &str, email: &str) -> 
     tab.submit(path, &[("code", &code)]).await
 }
 
-/// Signs an existing user in through the connection for the first time. The browser is signed in by a code.
+/// Signs an existing user in through the connection for the first time. A browser that is signed in by a code has to click.
 async fn link(server: &TestServer, tab: &Tab, company: &Company, email: &str) -> Result<()> {
-    let back = sign_in_after_click(server, tab, &company.start()).await?;
+    let is_signed_in = signed_in_as(tab).await?.is_some();
+    let back = if is_signed_in {
+        sign_in_after_click(server, tab, &company.start()).await?
+    } else {
+        sign_in(server, tab, &company.start()).await?
+    };
     let path = back.next()?.to_owned();
     tab.get(&path).await?;
     enter_code(server, tab, &path, email).await?;
