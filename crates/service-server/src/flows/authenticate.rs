@@ -189,7 +189,7 @@ pub async fn find_genuine_cli_token(
 }
 
 /// The time from which a credential waits for its user to sign in through a connection. A deadline that has passed holds only
-/// while the connection is enabled: nobody can sign in through one that is disabled or deleted. Only then is it looked up.
+/// while the connection is enabled: no user can sign in through one that is disabled or deleted. Only then is it looked up.
 pub async fn sso_deadline(
     db: &Connection,
     connection_id: Option<ConnectionId>,

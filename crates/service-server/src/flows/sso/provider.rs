@@ -66,8 +66,11 @@ impl<'a> ProviderResponse<'a> {
 }
 
 /// Why a response is not worth an ID token.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum RedeemError {
+    #[error("the sign-in is refused: {0}")]
     Refused(RefusedSignInError),
+    #[error(transparent)]
     Defect(anyhow::Error),
 }
 

@@ -93,7 +93,7 @@ pub async fn begin(
 }
 
 /// Whether a user who opened a link to this connection expects its provider. Anyone can send such a link: without a domain, the
-/// provider is known to nobody, and a user who is signed in otherwise would become another user.
+/// provider is known to no user, and a user who is signed in otherwise would become another user.
 async fn is_expected(app: &App, browser: &Browser, connection: &StoredConnection) -> Result<bool, database::Error> {
     if browser.person.as_ref().is_some_and(|person| person.connection_id != Some(connection.id)) {
         return Ok(false);

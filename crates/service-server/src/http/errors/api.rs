@@ -140,7 +140,8 @@ impl From<EnterSpaceError> for ApiError {
 impl From<Limited> for ApiError {
     fn from(limited: Limited) -> Self {
         let Limited { policy, quota, window_seconds, retry_after } = limited;
-        error(RateLimited, format!("Too many requests. Try again in {retry_after} seconds."))
+        let unit = if retry_after == 1 { "second" } else { "seconds" };
+        error(RateLimited, format!("Too many requests. Try again in {retry_after} {unit}."))
             .with(header::RETRY_AFTER, retry_after.to_string())
             .with(RATE_LIMIT_POLICY, format!("\"{policy}\";q={quota};w={window_seconds}"))
             .with(RATE_LIMIT, format!("\"{policy}\";r=0;t={retry_after}"))

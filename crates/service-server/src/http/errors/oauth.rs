@@ -180,7 +180,7 @@ impl From<LogoutError> for ApiError {
                 refused("Unknown connection. Copy the back-channel logout URI from the connection again.".into())
             }
             LogoutError::Issuer(why) => refused(why.to_string()),
-            LogoutError::Token(why) => refused(format!("The logout token was refused: {why}. No session was ended.")),
+            LogoutError::Token(why) => refused(format!("The logout token was refused: {why}. No session was revoked.")),
             LogoutError::NoSubject => {
                 refused("The logout token names no subject. Configure the provider to send sub.".into())
             }

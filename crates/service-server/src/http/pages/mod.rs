@@ -4,6 +4,7 @@ pub mod account;
 pub mod authorize;
 pub mod confirmation;
 pub mod consent;
+mod forms;
 pub mod invitations;
 pub mod manual;
 pub mod problem;

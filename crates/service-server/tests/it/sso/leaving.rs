@@ -261,7 +261,7 @@ fn a_connection_that_is_disabled_holds_no_credential_back_until_it_is_enabled_ag
         let mut ann = Waiting::make(server, provider, &acme).await?;
         let connection = format!("connections/{}", acme.connection_id);
         as_owner(server, &acme, "PATCH", &connection, &json!({ "enabled": false })).await?;
-        assert_eq!(Tab::open(server)?.get(&acme.start()).await?.status, 400, "nobody can sign in through it");
+        assert_eq!(Tab::open(server)?.get(&acme.start()).await?.status, 400, "no user can sign in through it");
         ann.check_working(server).await?;
         // A week later, too: nothing has a deadline.
         server.advance(7 * DAY);

@@ -14,10 +14,8 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET, When,
-            account::{
-                AccountPage, FormOutcome, FormProblem, Frame, Reader, after_form, next_page, not_shown, space_name,
-                with_problem,
-            },
+            account::{AccountPage, Frame, Reader, after_form, next_page, not_shown, space_name},
+            forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
             see_other,

@@ -30,6 +30,7 @@ use crate::{
         errors::{ApiError, api},
         pages::{
             When,
+            forms::{FormOutcome, FormProblem},
             request_browser::{Form, forget_cookie},
             see_other,
         },
@@ -122,17 +123,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What a page says about a form that was not carried out.
-struct FormProblem {
-    status: StatusCode,
-    text: String,
-}
-
-/// The status and the sentence that a page is shown with.
-fn with_problem(problem: Option<FormProblem>) -> (StatusCode, Option<String>) {
-    problem.map_or((StatusCode::OK, None), |problem| (problem.status, Some(problem.text)))
-}
-
 /// Where a browser goes whose page cannot be shown: to sign in, or to the beginning of the list.
 fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiError> {
     match error {
@@ -141,14 +131,6 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
         AccountError::Database(broken) => Err(broken.into()),
         AccountError::Defect(broken) => Err(broken.into()),
     }
-}
-
-/// What a browser gets after a form.
-enum FormOutcome {
-    /// Another page: the form's own when it was carried out, or the one where the user has to sign in first.
-    Redirect(Response),
-    /// The form's page again, with a problem.
-    Problem(FormProblem),
 }
 
 /// Decides what a browser gets after a form.

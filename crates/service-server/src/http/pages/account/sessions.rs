@@ -18,10 +18,8 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET, When,
-            account::{
-                AccountPage, FormOutcome, FormProblem, Frame, Reader, after_form, next_page, not_shown, signed_out,
-                space_name, with_problem,
-            },
+            account::{AccountPage, Frame, Reader, after_form, next_page, not_shown, signed_out, space_name},
+            forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
             see_other,

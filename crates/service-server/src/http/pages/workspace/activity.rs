@@ -24,7 +24,7 @@ use crate::{
             STYLESHEET, When, page,
             request_browser::RequestBrowser,
             see_other,
-            workspace::{Frame, Visit, WorkspacePage},
+            workspace::{Visit, WorkspaceFrame, WorkspacePage},
         },
         path::PathId,
         query::Query,
@@ -61,10 +61,10 @@ struct ActivityPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
+    frame: WorkspaceFrame<'a>,
     filter: FilterShown<'a>,
     kinds: Vec<Kind>,
-    events: Vec<EventShown>,
+    events: Vec<ActivityShown>,
     /// Whether the page shows a part of the events only.
     part: bool,
     next: Option<String>,
@@ -84,7 +84,7 @@ struct FilterShown<'a> {
     until: &'a str,
 }
 
-struct EventShown {
+struct ActivityShown {
     at: When,
     what: String,
     user: Option<String>,
@@ -200,12 +200,12 @@ fn kinds(t: &Texts, chosen: Option<EventName>) -> Vec<Kind> {
     names.into_iter().map(kind).collect()
 }
 
-fn shown(t: &Texts, event: WorkspaceEvent) -> EventShown {
+fn shown(t: &Texts, event: WorkspaceEvent) -> ActivityShown {
     let WorkspaceEvent { named, user, member, by } = event;
     let what = match (&named.name, named.role) {
         (Some(name), _) => format!("{}: {name}", t.workspace_event(&named.event.event)),
         (None, Some(role)) => format!("{}: {}", t.workspace_event(&named.event.event), t.role(role)),
         (None, None) => t.workspace_event(&named.event.event).to_owned(),
     };
-    EventShown { at: When::of(t, named.event.at), what, user, member, by, address: named.event.address }
+    ActivityShown { at: When::of(t, named.event.at), what, user, member, by, address: named.event.address }
 }

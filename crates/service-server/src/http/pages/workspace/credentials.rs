@@ -16,10 +16,12 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            STYLESHEET, When,
+            forms::{FormOutcome, FormProblem, with_problem},
+            page,
             request_browser::{Form, RequestBrowser},
             see_other,
-            workspace::{FormOutcome, FormProblem, Frame, Visit, WorkspacePage, with_problem},
+            workspace::{Visit, WorkspaceFrame, WorkspacePage},
         },
         path::{PathId, PathIds},
         query::Query,
@@ -33,14 +35,14 @@ struct CredentialsPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
-    members: Vec<MemberShown>,
+    frame: WorkspaceFrame<'a>,
+    members: Vec<CredentialsOfMember>,
     /// Whether the page shows one member only, or begins in the middle of the list.
     part: bool,
     next: Option<String>,
 }
 
-struct MemberShown {
+struct CredentialsOfMember {
     email: String,
     credentials: Vec<CredentialShown>,
     /// How many there are, and the page that shows them all.
@@ -61,7 +63,7 @@ struct CredentialShown {
 
 /// The part of the list that a page shows.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum ListPart<'a> {
     From(Option<&'a str>),
     Member(&'a str),
 }
@@ -74,7 +76,7 @@ pub async fn show(
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
-    let part = query.get("member").map_or(Part::From(query.get("cursor")), Part::Member);
+    let part = query.get("member").map_or(ListPart::From(query.get("cursor")), ListPart::Member);
     credentials_page(Visit::of(&app, &meta, &browser, &id), part, None).await
 }
 
@@ -90,22 +92,24 @@ pub async fn revoke(
     let done = credentials::revoke(&app, &actor, path).await;
     match visit.after_form(done, WorkspacePage::Credentials).await? {
         FormOutcome::Redirect(response) => Ok(response),
-        FormOutcome::Problem(problem) => credentials_page(visit, Part::From(None), Some(problem)).await,
+        FormOutcome::Problem(problem) => credentials_page(visit, ListPart::From(None), Some(problem)).await,
     }
 }
 
 async fn credentials_page(
     visit: Visit<'_>,
-    part: Part<'_>,
+    part: ListPart<'_>,
     problem: Option<FormProblem>,
 ) -> Result<Response, ApiError> {
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
     let (app, id, here) = (visit.app, visit.id, WorkspacePage::Credentials.path(visit.id));
     let found = match part {
-        Part::From(cursor) => {
+        ListPart::From(cursor) => {
             credentials::list(app, &actor, id, cursor).await.map(|page| (page.data, page.next_cursor))
         }
-        Part::Member(member) => credentials::list_of_member(app, &actor, id, member).await.map(|found| (found, None)),
+        ListPart::Member(member) => {
+            credentials::list_of_member(app, &actor, id, member).await.map(|found| (found, None))
+        }
     };
     let (found, next) = match found {
         Ok(found) => found,
@@ -121,20 +125,20 @@ async fn credentials_page(
         stylesheet: STYLESHEET,
         frame: visit.frame(WorkspacePage::Credentials, header, problem),
         members: found.into_iter().map(|member| shown(t, &here, member)).collect(),
-        part: !matches!(part, Part::From(None)),
+        part: !matches!(part, ListPart::From(None)),
         // A cursor is written in letters that need no escape.
         next: next.map(|cursor| format!("{here}?cursor={cursor}")),
     };
     page(t, status, &template, None)
 }
 
-fn shown(t: &Texts, here: &str, member: MemberCredentials) -> MemberShown {
+fn shown(t: &Texts, here: &str, member: MemberCredentials) -> CredentialsOfMember {
     let MemberCredentials { member, credentials: found } = member;
     let tokens = found.cli_tokens.into_iter().map(|token| token_shown(t, token));
     let apps = found.sessions.into_iter().map(|session| app_shown(t, session));
     let credentials: Vec<_> = tokens.chain(apps).collect();
     let cut = usize::try_from(found.total).is_ok_and(|total| total > credentials.len());
-    MemberShown {
+    CredentialsOfMember {
         email: member.email,
         all: cut.then(|| (found.total, format!("{here}?member={}", member.user_id))),
         credentials,

@@ -17,10 +17,12 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            STYLESHEET, When,
+            forms::{FormOutcome, FormProblem, with_problem},
+            page,
             request_browser::{Form, RequestBrowser},
             see_other,
-            workspace::{FormOutcome, FormProblem, Frame, Visit, WorkspacePage, with_problem},
+            workspace::{Visit, WorkspaceFrame, WorkspacePage},
         },
         path::{PathId, PathIds},
         query::Query,
@@ -34,7 +36,7 @@ struct MembersPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
+    frame: WorkspaceFrame<'a>,
     owns: bool,
     members: Vec<MemberShown<'a>>,
     next: Option<String>,

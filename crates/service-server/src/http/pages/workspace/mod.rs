@@ -7,7 +7,6 @@ pub mod connections;
 pub mod credentials;
 pub mod members;
 
-use axum::{http::StatusCode, response::Response};
 use service_api::workspaces::Role;
 use service_rules::{display_name::DisplayNameError, space::SpaceError};
 
@@ -19,7 +18,13 @@ use crate::{
         sign_in::browser_session::Browser,
         workspaces::{WorkspaceError, pages::WorkspaceHeader},
     },
-    http::{errors::ApiError, pages::see_other},
+    http::{
+        errors::ApiError,
+        pages::{
+            forms::{FormOutcome, FormProblem},
+            see_other,
+        },
+    },
     locales::{Sentence, Text, Texts},
 };
 
@@ -66,14 +71,14 @@ pub(in crate::http::pages) fn path_of(place: WorkspacePlace) -> String {
 }
 
 /// A link of the navigation.
-struct NavigationLink<'a> {
+struct WorkspaceLink<'a> {
     href: String,
     name: &'a Text,
     current: bool,
 }
 
 /// What every page of a workspace shows around its own content.
-struct Frame<'a> {
+struct WorkspaceFrame<'a> {
     csrf: String,
     id: String,
     name: String,
@@ -83,7 +88,7 @@ struct Frame<'a> {
     /// The address of the page.
     path: String,
     /// The pages for owners; empty for other members.
-    links: Vec<NavigationLink<'a>>,
+    links: Vec<WorkspaceLink<'a>>,
     /// What went wrong with the form that was sent.
     problem: Option<String>,
 }
@@ -120,15 +125,12 @@ impl<'a> Visit<'a> {
         place.map_or(SignInPurpose::Account, SignInPurpose::Workspace)
     }
 
-    fn frame(&self, here: WorkspacePage, header: WorkspaceHeader, problem: Option<String>) -> Frame<'a> {
+    fn frame(&self, here: WorkspacePage, header: WorkspaceHeader, problem: Option<String>) -> WorkspaceFrame<'a> {
         let t = self.t;
-        let link = |page: WorkspacePage| NavigationLink {
-            href: page.path(self.id),
-            name: page.name(t),
-            current: page == here,
-        };
+        let link =
+            |page: WorkspacePage| WorkspaceLink { href: page.path(self.id), name: page.name(t), current: page == here };
         let WorkspaceHeader { workspace, owner } = header;
-        Frame {
+        WorkspaceFrame {
             csrf: self.browser.form_token(self.app),
             id: workspace.id.to_string(),
             lead: t.workspace.owned_by.with("role", t.role(workspace.role)),
@@ -156,25 +158,6 @@ impl<'a> Visit<'a> {
             }
         }
     }
-}
-
-/// What a browser gets after a form.
-enum FormOutcome {
-    /// Another page: the form's own when it was carried out, or the one where the user has to sign in first.
-    Redirect(Response),
-    /// The form's page again, with a problem.
-    Problem(FormProblem),
-}
-
-/// What a page says about a form that was not carried out.
-struct FormProblem {
-    status: StatusCode,
-    text: String,
-}
-
-/// The status and the sentence that a page is shown with.
-fn with_problem(problem: Option<FormProblem>) -> (StatusCode, Option<String>) {
-    problem.map_or((StatusCode::OK, None), |problem| (problem.status, Some(problem.text)))
 }
 
 /// What a page says about a change to a workspace that was refused.

@@ -27,13 +27,14 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            STYLESHEET, When,
+            forms::{FormOutcome, FormProblem, with_problem},
+            page,
             request_browser::{Form, RequestBrowser},
             see_other,
             workspace::{
-                FormOutcome, FormProblem, Frame, Visit, WorkspacePage,
+                Visit, WorkspaceFrame, WorkspacePage,
                 connections::{Health, StateShown, after_refusal, domain_state, path_of, recently_signed_in},
-                with_problem,
             },
         },
         path::PathIds,
@@ -47,7 +48,7 @@ struct ConnectionPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
+    frame: WorkspaceFrame<'a>,
     /// The address of this page.
     path: String,
     c: SsoConnection,

@@ -26,10 +26,12 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            STYLESHEET, When,
+            forms::{FormOutcome, FormProblem, with_problem},
+            page,
             request_browser::{Form, RequestBrowser},
             see_other,
-            workspace::{FormOutcome, FormProblem, Frame, Visit, WorkspacePage, with_problem},
+            workspace::{Visit, WorkspaceFrame, WorkspacePage},
         },
         path::PathId,
     },
@@ -42,7 +44,7 @@ struct ConnectionsPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
+    frame: WorkspaceFrame<'a>,
     connections: Vec<ConnectionShown<'a>>,
 }
 

@@ -20,13 +20,14 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            STYLESHEET, When,
+            forms::{FormOutcome, FormProblem, with_problem},
+            page,
             request_browser::{Form, RequestBrowser},
             see_other,
             workspace::{
-                FormOutcome, FormProblem, Frame, Visit, WorkspacePage,
+                Visit, WorkspaceFrame, WorkspacePage,
                 connections::{after_refusal, path_of, recently_signed_in},
-                with_problem,
             },
         },
         path::PathIds,
@@ -40,7 +41,7 @@ struct RequirementPage<'a> {
     t: &'a Texts,
     title: &'a str,
     stylesheet: &'a str,
-    frame: Frame<'a>,
+    frame: WorkspaceFrame<'a>,
     /// The page of the connection.
     back: String,
     c: SsoConnection,
