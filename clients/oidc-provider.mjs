@@ -16,7 +16,10 @@
 import crypto from 'node:crypto'
 import http from 'node:http'
 import { promisify } from 'node:util'
-import Provider from 'oidc-provider'
+import Provider, { interactionPolicy } from 'oidc-provider'
+
+// Only the first line is for standard output: later, the reader may be gone.
+console.info = console.error
 
 const { HOST = '127.0.0.1', PORT = '0', ADMIN_PORT = '0' } = process.env
 const { CLIENT_ID, CLIENT_SECRET, REDIRECT_URI, BACKCHANNEL_LOGOUT_URI } = process.env
@@ -32,6 +35,14 @@ const cookieKey = crypto.randomBytes(32).toString('base64url')
 let answer = { how: 'normally', path: '/' }
 let issuer
 let provider
+
+// A user who was removed has to sign in, also in a browser that is still signed in here.
+function policy() {
+  const prompts = interactionPolicy.base()
+  const isRemoved = ({ oidc }) => removed.has(oidc.session.accountId)
+  prompts.get('login').checks.add(new interactionPolicy.Check('removed', 'the user was removed', isRemoved))
+  return prompts
+}
 
 async function newKey() {
   const { privateKey } = await promisify(crypto.generateKeyPair)('rsa', { modulusLength: 2048 })
@@ -55,7 +66,7 @@ async function makeProvider() {
       rpInitiatedLogout: { enabled: true },
     },
     pkce: { required: () => true },
-    interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
+    interactions: { policy: policy(), url: (_, interaction) => `/interaction/${interaction.uid}` },
     // The users of a company do not consent to the service that their company connected.
     async loadExistingGrant(ctx) {
       const { client, session } = ctx.oidc

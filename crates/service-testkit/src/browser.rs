@@ -190,7 +190,7 @@ impl Browser {
 
     /// Deletes the cookies of the site that is shown.
     pub async fn forget_cookies(&self) -> Result<()> {
-        self.call(Method::DELETE, "/cookie", &Value::Null).await.map(drop)
+        self.call(Method::DELETE, "/cookie", &json!({})).await.map(drop)
     }
 
     /// Removes what is in a field.

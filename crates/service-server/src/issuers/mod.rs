@@ -3,7 +3,7 @@
 //! 1. Documents are fetched through [`Outbound`], at public addresses or where the operator allows this exact issuer.
 //! 2. Of several requests that need a document, one fetches it. A token with an unknown key costs one fetch a minute.
 //! 3. While an issuer is down, its last documents are used for a day.
-//! 4. A request waits five seconds at most, and few requests wait, so that an issuer that is down delays no one else.
+//! 4. A request waits four seconds at most, and few requests wait, so that an issuer that is down delays no one else.
 
 pub mod client_key;
 pub mod discovery;
@@ -47,9 +47,9 @@ use crate::{
 const MAX_CACHED_ISSUERS: usize = 1_024;
 /// The timeouts of a request for a document, of a request for a user, and of everything that a caller of [`Issuers`] waits
 /// for. So a page can say within five seconds that the provider does not answer.
-const DOCUMENT_TIMEOUT: Duration = Duration::from_millis(3_500);
-const USER_TIMEOUT: Duration = Duration::from_secs(4);
-const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(3);
+const USER_TIMEOUT: Duration = Duration::from_millis(3_500);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a request waits for a place among those that run at once. After that it would not be answered in time.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Callers that wait for the documents of one issuer at most, and for its token and userinfo endpoint.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The timeout of a fetch, with everything that has to be fetched before.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
+const FETCH_TIMEOUT: Duration = Duration::from_millis(3_500);
 /// Seconds for which a document that is no longer fresh is used while it cannot be fetched again.
 const SERVED_WHILE_DOWN: i64 = 86_400;
 /// Seconds after a failed fetch until the next one, without and with a document that can be used meanwhile.

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// How long a user waits for a provider at most, whatever has to be requested there.
-const PROVIDER_TIMEOUT: Duration = Duration::from_millis(4_500);
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(4);
 /// Bytes of the longest error code that is shown and logged.
 const MAX_ERROR_BYTES: usize = 64;
 
