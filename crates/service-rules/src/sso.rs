@@ -18,6 +18,9 @@ use crate::{
 pub const MAX_BREAK_GLASS_SIGN_INS: u32 = 3;
 pub const BREAK_GLASS_SECONDS: u32 = 30 * 86_400;
 
+/// The client id of codes that link an account with an identity of a company's provider. They sign no user in by themselves.
+pub const LINK_CLIENT: &str = "sso-link";
+
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 

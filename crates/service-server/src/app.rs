@@ -86,7 +86,7 @@ pub struct AppState {
     pub issuers: Issuers,
     /// Email addresses by user. The address of a user never changes.
     pub user_emails: Cache<UserId, Arc<str>>,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     pub alarms: Alarms,
     /// The last seal that this node has seen.
     pub audit_seen: chain::LastSeenSeal,
@@ -115,9 +115,12 @@ impl App {
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let servers = Arc::default();
         let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref())?));
+        let database = Database::new(&config.database, config.database.credential_connections, &servers)?;
+        let metrics = Arc::<Metrics>::default();
+        let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
         Ok(Self(Arc::new(AppState {
             locales: Locales::load()?,
-            database: Database::new(&config.database, config.database.credential_connections, &servers)?,
+            database,
             content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
             background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
             feed_databases: feed_databases(&config.database, &servers)?,
@@ -135,10 +138,10 @@ impl App {
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
             dns: Dns::new(config.dns.servers.clone()),
-            documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
-            issuers: Issuers::new(outbound, &config),
+            documents: DocumentFetcher::new(outbound, config.documents.allowed_networks.clone()),
+            issuers,
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
-            metrics: Metrics::default(),
+            metrics,
             alarms: Alarms::default(),
             audit_seen: chain::LastSeenSeal::default(),
             grants_walk: TableWalk::default(),

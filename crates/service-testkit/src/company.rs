@@ -11,7 +11,7 @@ use service_api::{
 use service_server::{
     crypto::random,
     flows::sign_in::email_key::domain_key,
-    issuers::TrustedIssuer,
+    issuers::trusted_issuer::TrustedIssuer,
     store::{self, connections::StoredConnection, routed_domains::Route, workspace_domains::StoredDomain},
 };
 

@@ -9,10 +9,9 @@ use service_api::{
 };
 use service_rules::{email::Address, space::Space};
 use service_server::{
-    crypto::random,
+    crypto::{digest::pkce_challenge, random},
     flows::{
         clients::{self, ClientToRegister},
-        oauth::authorization_code_grant::challenge_of,
         sign_in::email_key::email_key,
     },
     store::{self, confirmations::Confirmation, invitations::NewInvitation},
@@ -33,7 +32,7 @@ pub async fn make_client(server: &TestServer, name: &str, redirect_uri: &str) ->
 /// Returns the authorization URL of a client.
 #[must_use]
 pub fn authorize_url(server: &TestServer, client_id: &str, redirect_uri: &str, scope: &str) -> String {
-    let challenge = challenge_of(VERIFIER);
+    let challenge = pkce_challenge(VERIFIER);
     let pairs = [
         ("client_id", client_id),
         ("redirect_uri", redirect_uri),

@@ -94,6 +94,11 @@ async fn connect(bench: &Bench, issuer: &str) -> Result<ConnectionId> {
                 now())";
     let values = (connection_id.uuid(), issuer_id.uuid());
     client.execute(insert_connection, &[&values.0, &shard, &workspace, &values.1]).await?;
+    // Of a connection with a domain, users expect the provider: no click comes before.
+    let insert_domain = r"insert into workspace_domains
+            (workspace_id, domain, shard, connection_id, created_by, created_at, verified_at)
+        values ($1, 'acme.test', $2, $3, $1, now(), now())";
+    client.execute(insert_domain, &[&workspace, &shard, &values.0]).await?;
     Ok(connection_id)
 }
 

@@ -7,8 +7,8 @@ use service_api::ids::IssuerId;
 use service_rules::{Timestamp, signing::later};
 
 use crate::{
-    database,
-    issuers::{TrustedIssuer, error::IssuerError},
+    database::{self, Database},
+    issuers::{error::IssuerError, trusted_issuer::TrustedIssuer},
     store,
 };
 
@@ -35,14 +35,19 @@ impl Default for HealthRecords {
 
 impl HealthRecords {
     /// Records an outcome, at most once a minute. A request does not fail because its outcome cannot be recorded.
-    pub(super) async fn record(&self, app: &crate::app::App, issuer: &TrustedIssuer, failure: Option<IssuerError>) {
-        let now = app.clock.now();
+    pub(super) async fn record(
+        &self,
+        database: &Database,
+        issuer: &TrustedIssuer,
+        failure: Option<IssuerError>,
+        now: Timestamp,
+    ) {
         let failure = match failure {
             Some(error) if !error.concerns_owner() => return,
             failure => failure,
         };
         if self.is_due(issuer.id, failure.is_some(), now)
-            && let Err(error) = write(app, issuer.id, failure, now).await
+            && let Err(error) = write(database, issuer.id, failure, now).await
         {
             tracing::warn!(error = error.to_string(), "The health of an issuer could not be recorded");
         }
@@ -67,12 +72,12 @@ impl HealthRecords {
 }
 
 async fn write(
-    app: &crate::app::App,
+    database: &Database,
     id: IssuerId,
     failure: Option<IssuerError>,
     now: Timestamp,
 ) -> Result<(), database::Error> {
-    let db = app.database.connect().await?;
+    let db = database.connect().await?;
     match failure {
         None => store::trusted_issuers::mark_success(&db, id, now).await,
         Some(error) => store::trusted_issuers::mark_error(&db, id, &error.to_string(), now).await,

@@ -12,12 +12,13 @@ mod health;
 pub mod keys;
 mod slot;
 pub mod token_endpoint;
+pub mod trusted_issuer;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
-use service_api::{connections::AuthMethod, ids::IssuerId};
+use service_api::connections::AuthMethod;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
@@ -31,16 +32,19 @@ use self::{
     keys::{KeySet, ProviderJwt, SignatureVerdict},
     slot::{Fetched, Slot},
     token_endpoint::{CodeExchange, ProviderClient, ProviderSecret, ProviderTokens, TokenRequest},
+    trusted_issuer::TrustedIssuer,
 };
 use crate::{
-    app::App,
+    clock::Clock,
     config::{AllowedIssuer, Config},
+    database::Database,
     net::{
         outbound::{
             AcceptedResponse, AllowedNetworks, FetchError, Outbound, OutboundRequest, OutboundResponse, is_loopback,
         },
         places::{OutboundPlaces, PlaceLimits},
     },
+    telemetry::Metrics,
 };
 
 /// Issuers whose documents this node keeps. A set of the largest keys has 50 KiB.
@@ -71,20 +75,6 @@ const USER_INFO: AcceptedResponse = AcceptedResponse { timeout: USER_TIMEOUT, ..
 const DOCUMENT_PLACES: PlaceLimits = PlaceLimits { in_total: 32, per_host: 4, per_party: 2 };
 const USER_PLACES: PlaceLimits = PlaceLimits { in_total: 64, per_host: 32, per_party: 16 };
 
-/// An issuer whose tokens a workspace accepts.
-#[derive(Clone, Debug)]
-pub struct TrustedIssuer {
-    pub id: IssuerId,
-    /// Compared byte for byte.
-    pub issuer: String,
-    /// Its keys, if an owner pasted them. They are never fetched then.
-    pub jwks: Option<Value>,
-    /// The algorithms that its tokens may be signed with.
-    pub algorithms: Vec<String>,
-    /// What its tokens are accepted for, such as `sign_in`.
-    pub purposes: Vec<String>,
-}
-
 /// The claims of a token, signed with a key of its issuer. They have not been judged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedClaims {
@@ -102,6 +92,10 @@ impl fmt::Debug for VerifiedClaims {
 /// This node's view of outside issuers.
 pub struct Issuers {
     outbound: Arc<Outbound>,
+    clock: Clock,
+    /// Where the health of issuers is recorded.
+    database: Database,
+    metrics: Arc<Metrics>,
     /// Issuers at addresses that are not public.
     allowed: Vec<AllowedIssuer>,
     entries: Cache<String, Arc<IssuerEntry>>,
@@ -142,9 +136,18 @@ struct WaitPermits<'a> {
 
 impl Issuers {
     #[must_use]
-    pub fn new(outbound: Arc<Outbound>, config: &Config) -> Self {
+    pub fn new(
+        outbound: Arc<Outbound>,
+        config: &Config,
+        clock: Clock,
+        database: Database,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             outbound,
+            clock,
+            database,
+            metrics,
             allowed: config.sso.allowed_issuers.clone(),
             entries: Cache::new(MAX_CACHED_ISSUERS),
             document_places: OutboundPlaces::new(DOCUMENT_PLACES),
@@ -161,14 +164,13 @@ impl Issuers {
     }
 
     /// Returns what an issuer says about itself in its discovery document.
-    pub async fn metadata(&self, app: &App, issuer: &TrustedIssuer) -> Result<Arc<ProviderMetadata>, IssuerError> {
-        self.checked_metadata(app, issuer, |_| Ok(())).await
+    pub async fn metadata(&self, issuer: &TrustedIssuer) -> Result<Arc<ProviderMetadata>, IssuerError> {
+        self.checked_metadata(issuer, |_| Ok(())).await
     }
 
     /// Returns what an issuer says about itself, if clients can authenticate there by this method.
     pub async fn metadata_for_client(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         method: AuthMethod,
     ) -> Result<Arc<ProviderMetadata>, IssuerError> {
@@ -176,24 +178,21 @@ impl Issuers {
             AuthMethod::PrivateKeyJwt if !metadata.accepts_client_keys() => Err(IssuerError::NoClientKeys),
             _ => Ok(()),
         };
-        self.checked_metadata(app, issuer, check).await
+        self.checked_metadata(issuer, check).await
     }
 
     async fn checked_metadata(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         check: impl FnOnce(&ProviderMetadata) -> Result<(), IssuerError>,
     ) -> Result<Arc<ProviderMetadata>, IssuerError> {
         let entry = self.entry(&issuer.issuer);
-        let result = match entry.metadata.known(app.clock.now()) {
+        let result = match entry.metadata.known(self.clock.now()) {
             Some(known) => known,
-            None => {
-                self.within_limits(&entry, ProviderRequest::Discovery, self.find_metadata(app, issuer, &entry)).await
-            }
+            None => self.within_limits(&entry, ProviderRequest::Discovery, self.find_metadata(issuer, &entry)).await,
         };
         let result = result.and_then(|metadata| check(&metadata).map(|()| metadata));
-        self.record(app, issuer, result.as_ref().err().copied().or(entry.metadata.failure())).await;
+        self.record(issuer, result.as_ref().err().copied().or(entry.metadata.failure())).await;
         result
     }
 
@@ -201,7 +200,6 @@ impl Issuers {
     /// token says of its own issuer selects nothing.
     pub async fn verify(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         purpose: &str,
         token: &ProviderSecret,
@@ -214,29 +212,27 @@ impl Issuers {
             return settle(KeySet::from_value(pasted)?.verify(&jwt), jwt);
         }
         let entry = self.entry(&issuer.issuer);
-        let known = entry.keys.known(app.clock.now()).transpose()?.map(|keys| keys.verify(&jwt));
+        let known = entry.keys.known(self.clock.now()).transpose()?.map(|keys| keys.verify(&jwt));
         if let Some(verdict @ (SignatureVerdict::Genuine | SignatureVerdict::Forged)) = known {
             return settle(verdict, jwt);
         }
-        let verdict =
-            self.within_limits(&entry, ProviderRequest::Keys, self.verify_with_fetch(app, issuer, &jwt)).await;
-        self.record(app, issuer, verdict.as_ref().err().copied().or(entry.keys.failure())).await;
+        let verdict = self.within_limits(&entry, ProviderRequest::Keys, self.verify_with_fetch(issuer, &jwt)).await;
+        self.record(issuer, verdict.as_ref().err().copied().or(entry.keys.failure())).await;
         settle(verdict?, jwt)
     }
 
     /// Exchanges an authorization code for tokens. The ID token has to be verified next.
     pub async fn exchange_code(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         client: &ProviderClient<'_>,
         exchange: &CodeExchange<'_>,
     ) -> Result<ProviderTokens, IssuerError> {
         let entry = self.entry(&issuer.issuer);
         let operation = async {
-            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let metadata = self.find_metadata(issuer, &entry).await?;
             let endpoint = &metadata.token_endpoint;
-            let request = TokenRequest::compose(client, exchange, endpoint, app.clock.now())?;
+            let request = TokenRequest::compose(client, exchange, endpoint, self.clock.now())?;
             let request = OutboundRequest {
                 url: endpoint,
                 form: Some(&request.form),
@@ -244,11 +240,11 @@ impl Issuers {
                 allowed: self.networks(&issuer.issuer),
                 accepted: TOKENS,
             };
-            let response = self.send(app, issuer, ProviderRequest::Token, &request).await?;
+            let response = self.send(issuer, ProviderRequest::Token, &request).await?;
             token_endpoint::read_tokens(response.status, &response.body)
         };
         let result = self.within_limits(&entry, ProviderRequest::Token, operation).await;
-        self.record(app, issuer, result.as_ref().err().copied()).await;
+        self.record(issuer, result.as_ref().err().copied()).await;
         result
     }
 
@@ -256,14 +252,13 @@ impl Issuers {
     /// verified ID token.
     pub async fn user_info(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         access_token: &ProviderSecret,
         subject: &str,
     ) -> Result<VerifiedClaims, IssuerError> {
         let entry = self.entry(&issuer.issuer);
         let operation = async {
-            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let metadata = self.find_metadata(issuer, &entry).await?;
             let url = metadata.userinfo_endpoint.as_ref();
             let request = OutboundRequest {
                 url: url.ok_or(IssuerError::InvalidEndpoint("userinfo_endpoint"))?,
@@ -272,45 +267,43 @@ impl Issuers {
                 allowed: self.networks(&issuer.issuer),
                 accepted: USER_INFO,
             };
-            let response = self.send(app, issuer, ProviderRequest::UserInfo, &request).await?;
+            let response = self.send(issuer, ProviderRequest::UserInfo, &request).await?;
             token_endpoint::read_user_info(&response.body, subject)
         };
         let result = self.within_limits(&entry, ProviderRequest::UserInfo, operation).await;
-        self.record(app, issuer, result.as_ref().err().copied()).await;
+        self.record(issuer, result.as_ref().err().copied()).await;
         result.map(|claims| VerifiedClaims { typ: None, claims })
     }
 
     async fn find_metadata(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         entry: &IssuerEntry,
     ) -> Result<Arc<ProviderMetadata>, IssuerError> {
         let fetch = async || {
             let allowed = self.networks(&issuer.issuer);
             let url = discovery::document_url(&issuer.issuer, &allowed)?;
-            let response = self.fetch(app, issuer, ProviderRequest::Discovery, &url).await?;
+            let response = self.fetch(issuer, ProviderRequest::Discovery, &url).await?;
             let value = ProviderMetadata::read(&response.body, &issuer.issuer, &allowed)?;
             Ok(Fetched { value, fresh_for: response.fresh_for })
         };
-        entry.metadata.current(app.clock.now(), fetch).await.map(|current| current.value)
+        entry.metadata.current(self.clock.now(), fetch).await.map(|current| current.value)
     }
 
     /// Verifies a token with keys that may have to be fetched, at most twice: a second time if its key is not among them.
     async fn verify_with_fetch(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         jwt: &ProviderJwt<'_>,
     ) -> Result<SignatureVerdict, IssuerError> {
         let entry = self.entry(&issuer.issuer);
         let fetch = async || {
-            let metadata = self.find_metadata(app, issuer, &entry).await?;
+            let metadata = self.find_metadata(issuer, &entry).await?;
             let url = metadata.jwks_uri.as_ref().ok_or(IssuerError::InvalidEndpoint("jwks_uri"))?;
-            let response = self.fetch(app, issuer, ProviderRequest::Keys, url).await?;
+            let response = self.fetch(issuer, ProviderRequest::Keys, url).await?;
             Ok(Fetched { value: KeySet::read(&response.body)?, fresh_for: response.fresh_for })
         };
-        let now = app.clock.now();
+        let now = self.clock.now();
         let current = entry.keys.current(now, fetch).await?;
         let verdict = current.value.verify(jwt);
         if verdict != SignatureVerdict::UnknownKey || current.just_fetched {
@@ -323,7 +316,6 @@ impl Issuers {
     /// Fetches a document of an issuer.
     async fn fetch(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         request: ProviderRequest,
         url: &Url,
@@ -331,13 +323,12 @@ impl Issuers {
         let accepted = if request == ProviderRequest::Keys { KEYS } else { DISCOVERY };
         let allowed = self.networks(&issuer.issuer);
         let outbound = OutboundRequest { url, form: None, authorization: None, allowed, accepted };
-        self.send(app, issuer, request, &outbound).await
+        self.send(issuer, request, &outbound).await
     }
 
     /// Sends a request when there is a place for it, and counts its outcome.
     async fn send(
         &self,
-        app: &App,
         issuer: &TrustedIssuer,
         request: ProviderRequest,
         outbound: &OutboundRequest<'_>,
@@ -355,7 +346,7 @@ impl Issuers {
             Ok(_) => "refused",
             Err(error) => error.outcome(),
         };
-        app.metrics.provider_requested(request.as_str(), outcome);
+        self.metrics.provider_requested(request.as_str(), outcome);
         if let Err(error) = &sent {
             let why = error.to_string();
             tracing::info!(issuer = %issuer.id, request = request.as_str(), why, "A request to an identity provider failed");
@@ -384,8 +375,8 @@ impl Issuers {
         timeout(OPERATION_TIMEOUT, operation).await.unwrap_or(Err(IssuerError::Request { request, why }))
     }
 
-    async fn record(&self, app: &App, issuer: &TrustedIssuer, failure: Option<IssuerError>) {
-        self.health.record(app, issuer, failure).await;
+    async fn record(&self, issuer: &TrustedIssuer, failure: Option<IssuerError>) {
+        self.health.record(&self.database, issuer, failure, self.clock.now()).await;
     }
 
     fn entry(&self, issuer: &str) -> Arc<IssuerEntry> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
-    issuers::TrustedIssuer,
+    issuers::trusted_issuer::TrustedIssuer,
     store::{
         memberships::{role_from_text, role_to_text},
         trusted_issuers,

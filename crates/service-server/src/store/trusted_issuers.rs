@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
-    issuers::TrustedIssuer,
+    issuers::trusted_issuer::TrustedIssuer,
 };
 
 /// The purpose of an issuer that signs in users through a connection.

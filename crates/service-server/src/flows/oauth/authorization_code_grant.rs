@@ -5,7 +5,6 @@
 //! 3. The code's row is locked, so that concurrent uses are judged one after the other.
 //! 4. `codes::judge` says what presenting it means: the first use opens a session, a second one revokes it.
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
@@ -27,7 +26,7 @@ use service_rules::{
 
 use crate::{
     app::App,
-    crypto::{digest::sha256, random},
+    crypto::{digest::pkce_challenge, random},
     database::Connection,
     flows::{
         RequestMeta,
@@ -74,7 +73,7 @@ pub async fn exchange_code(
     };
     let proof = client_auth::verify_proof(app, meta, found.as_ref(), client).await?;
     let client = clients::judge(found.as_ref(), &proof, GrantType::AuthorizationCode)?;
-    let challenge = authorization::is_verifier(verifier.expose()).then(|| challenge_of(verifier.expose()));
+    let challenge = authorization::is_verifier(verifier.expose()).then(|| pkce_challenge(verifier.expose()));
     let presented = PresentedCode {
         client_id: &client.id,
         redirect_uri: request.redirect_uri.as_deref(),
@@ -82,12 +81,6 @@ pub async fn exchange_code(
     };
     let redeeming = Redeeming { app, meta, client, request, code: CodeKey::of(&code), now };
     redeeming.run(&presented).await
-}
-
-/// The challenge that belongs to a verifier (RFC 7636 section 4.6).
-#[must_use]
-pub fn challenge_of(verifier: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(sha256(verifier))
 }
 
 struct Redeeming<'a> {

@@ -21,7 +21,7 @@ use crate::{
         RequestMeta,
         rate_limit::{Limit, NetworkLimit},
         sign_in::devices,
-        sso::start,
+        sso::routes,
     },
     store::routed_domains::Route,
 };
@@ -60,7 +60,7 @@ pub async fn login_options(
         return Err(limited.into());
     }
 
-    let route = start::route_of(app, &db, &address).await?;
+    let route = routes::find_in(app, &db, &address).await?;
     Ok(LoginOptions { methods: methods_of(app, route) })
 }
 

@@ -29,6 +29,7 @@ use service_rules::{
     limits::Limited,
     otp,
     signing::later,
+    sso::LINK_CLIENT,
 };
 
 use crate::{
@@ -75,9 +76,6 @@ pub enum RequestOtpError {
 
 /// The client id of codes that were requested on a page. No client can redeem them.
 pub const BROWSER: &str = "browser";
-
-/// The client id of codes that link an account with an identity of a company's provider. They sign no user in by themselves.
-pub const SSO_LINK: &str = "sso-link";
 
 /// The name of the limit on all codes together.
 const ALL_SENDS_POLICY: &str = "otp-sends";
@@ -232,7 +230,7 @@ async fn write_code(
         Some(Route { connection_id, name: company, .. }) => {
             Email::SsoRequired { to, company, connection_id, asked_at, asked_from, language }
         }
-        None if client_id == SSO_LINK => Email::LinkCode { to, code, asked_at, asked_from, language },
+        None if client_id == LINK_CLIENT => Email::LinkCode { to, code, asked_at, asked_from, language },
         None => Email::SignInCode { to, code, client_id: client_id.to_owned(), asked_at, asked_from, language },
     };
     let sealed = mail.seal(&app.root_keys, mail_id)?;

@@ -28,6 +28,7 @@ use service_rules::{
     email::Address,
     limits::{Limited, MAX_OTP_FAILURE_PARTS, MIN_OTP_FAILURE_BURST, Rate},
     otp::{self, OtpError, OtpVerdict, Tried, Typed},
+    sso::LINK_CLIENT,
 };
 use subtle::ConstantTimeEq as _;
 
@@ -40,9 +41,12 @@ use crate::{
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
             accounts, devices,
-            request_otp::{CodeFor, SSO_LINK, budget_key},
+            request_otp::{CodeFor, budget_key},
         },
-        sso::required::{self, CodeRule},
+        sso::{
+            break_glass,
+            required::{self, CodeRule},
+        },
     },
     store::{self, emails::EmailKey, otps::CountedTry, routed_domains::Route},
 };
@@ -221,7 +225,7 @@ impl Attempt<'_> {
             return Ok(Outcome::Lost);
         }
         // It may have become required while the code was compared.
-        let may_be_refused = !is_break_glass && self.client_id != SSO_LINK;
+        let may_be_refused = !is_break_glass && self.client_id != LINK_CLIENT;
         let route = if may_be_refused { required::lock_route(self.app, db, address).await? } else { None };
         if route.as_ref().is_some_and(|route| route.required) {
             return Ok(Outcome::SsoRequired);
@@ -253,12 +257,12 @@ impl Attempt<'_> {
         sign_in: &mut S,
     ) -> anyhow::Result<Outcome<S::Output>> {
         let Some(user_id) = owner.user_id else { return Ok(Outcome::SsoRequired) };
-        if !required::count_break_glass(self.app, db, user_id, self.now).await? {
+        if !break_glass::count(self.app, db, user_id, self.now).await? {
             return Ok(Outcome::SsoRequired);
         }
         let outcome = self.consume(db, owner, sign_in).await?;
         if matches!(outcome, Outcome::SignedIn(_)) {
-            required::record_break_glass(self.app, self.meta, db, route, user_id).await?;
+            break_glass::record(self.app, self.meta, db, route, user_id).await?;
         }
         Ok(outcome)
     }

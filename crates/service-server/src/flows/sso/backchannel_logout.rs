@@ -86,7 +86,7 @@ async fn sign_out(
     let client_id = connection.client_id.as_deref().filter(|_| connection.tried_at.is_some());
     let client_id = client_id.ok_or(LogoutError::UnknownConnection)?;
     drop(db);
-    let verified = app.issuers.verify(app, &connection.issuer, SIGN_IN, token).await?;
+    let verified = app.issuers.verify(&connection.issuer, SIGN_IN, token).await?;
     let expected = ExpectedLogoutToken { issuer: &connection.issuer.issuer, client_id, now };
     let token = logout_token::judge(verified.typ.as_deref(), &verified.claims, &expected)?;
     revoke_sessions(app, meta, &connection, &token).await

@@ -15,8 +15,8 @@ use service_rules::{Timestamp, cli_tokens::FieldError, connections::check_jwks, 
 
 use crate::{
     app::App,
-    database::{self, Connection},
-    flows::sso::connections::ConnectionError,
+    database::Connection,
+    flows::sso::{break_glass, connection_error::ConnectionError},
     issuers::client_key::ClientKey,
     store::{self, connections::StoredConnection},
 };
@@ -198,7 +198,7 @@ async fn apply_state(
     if required && connection.enabled_at.is_none() {
         return Err(ConnectionError::NotEnabled);
     }
-    if required && !has_break_glass(db, connection, None).await? {
+    if required && !break_glass::has_owner(db, connection, None).await? {
         return Err(ConnectionError::NoBreakGlass);
     }
     if required == was_required {
@@ -211,17 +211,6 @@ async fn apply_state(
         (false, _) => connection.stop_requiring(),
     }
     Ok(())
-}
-
-/// Whether one of the break-glass owners can sign in, apart from one who leaves.
-pub(super) async fn has_break_glass(
-    db: &Connection,
-    connection: &StoredConnection,
-    beside: Option<UserId>,
-) -> Result<bool, database::Error> {
-    let owners = store::members::list_owners(db, connection.workspace_id).await?;
-    let named = |user_id: UserId| connection.break_glass.contains(&user_id) && Some(user_id) != beside;
-    Ok(owners.iter().any(|owner| named(owner.user_id)))
 }
 
 async fn check_owners(db: &Connection, id: WorkspaceId, owners: &[UserId]) -> Result<(), ConnectionError> {

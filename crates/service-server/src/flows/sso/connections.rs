@@ -18,28 +18,26 @@ use service_api::{
     page::Page,
     workspaces::Role,
 };
-use service_rules::{
-    Timestamp, cli_tokens::FieldError, connections::check_issuer, display_name::DisplayNameError, rotation,
-    space::Right,
-};
+use service_rules::{Timestamp, connections::check_issuer, rotation, space::Right};
 
 use uuid::Uuid;
 
 use crate::{
     app::App,
     crypto::random,
-    database::{self, Connection},
+    database::Connection,
     flows::{
         Actor,
         clients::Operator,
         sign_in::step_up::RecentSignIn,
         sso::{
+            connection_error::ConnectionError,
             connection_fields::{self, Changed, invalid},
             provider, routes,
         },
-        workspaces::{WorkspaceError, access},
+        workspaces::access,
     },
-    issuers::TrustedIssuer,
+    issuers::trusted_issuer::TrustedIssuer,
     store::{self, connections::StoredConnection, deletions::ContentKey, emails::CountedAt, trusted_issuers},
 };
 
@@ -47,41 +45,6 @@ use crate::{
 pub const MAX_CONNECTIONS: usize = 10;
 /// The number of users whose credentials one statement counts.
 const USERS_PER_COUNT: i64 = 2_000;
-
-/// Why a request about connections was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectionError {
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
-    #[error("the workspace has no such connection")]
-    NotFound,
-    #[error("the field {} is invalid", .0.field)]
-    InvalidField(FieldError),
-    #[error("the workspace has as many connections as a workspace may have")]
-    TooMany,
-    #[error("the connection was not tried since it was changed")]
-    NotTried,
-    #[error("the connection is not enabled")]
-    NotEnabled,
-    #[error("the connection has no break-glass owner who can sign in")]
-    NoBreakGlass,
-    #[error(transparent)]
-    Database(#[from] database::Error),
-    #[error(transparent)]
-    Defect(#[from] anyhow::Error),
-}
-
-impl From<FieldError> for ConnectionError {
-    fn from(error: FieldError) -> Self {
-        Self::InvalidField(error)
-    }
-}
-
-impl From<DisplayNameError> for ConnectionError {
-    fn from(error: DisplayNameError) -> Self {
-        WorkspaceError::from(error).into()
-    }
-}
 
 /// A connection of a workspace, as a request names both.
 #[derive(Clone, Copy, Debug)]
@@ -247,24 +210,6 @@ pub async fn impact(
         impact.mcp_tokens += counts.mcp_tokens.unsigned_abs();
         impact.app_grants += counts.app_grants.unsigned_abs();
     }
-}
-
-/// Whether every required connection of a workspace keeps a break-glass owner when one owner leaves.
-pub(in crate::flows) async fn keeps_break_glass(
-    db: &Connection,
-    id: WorkspaceId,
-    leaving: UserId,
-) -> Result<bool, database::Error> {
-    for connection in store::connections::list(db, id).await? {
-        let is_named = connection.break_glass.contains(&leaving);
-        if connection.required_at.is_some()
-            && is_named
-            && !connection_fields::has_break_glass(db, &connection, Some(leaving)).await?
-        {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Lists the connections of a workspace for an operator.

@@ -34,7 +34,8 @@ use crate::{
         rate_limit::Limit,
         sign_in::{email_key, step_up::RecentSignIn},
         sso::{
-            connections::{self, ConnectionError},
+            connection_error::ConnectionError,
+            connections,
             domain_checks::{self, Loss},
             routes,
         },

@@ -14,7 +14,7 @@ use service_rules::{
     otp::{OtpError, Typed},
     rotation,
     signing::later,
-    sso::{self as rules, Identity},
+    sso::{self as rules, Identity, LINK_CLIENT},
 };
 
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
         revocation::RevocationTransaction,
         sign_in::{
             browser_session::Browser,
-            request_otp::{self, RequestOtpError, SSO_LINK, Sender},
+            request_otp::{self, RequestOtpError, Sender},
             verify_otp::{Attempt, SignIn, VerifyOtpError},
         },
         sso::{SsoError, find_usable, identity::ProvenIdentity},
@@ -55,7 +55,7 @@ pub fn address(flow: &SignInFlow) -> Option<Address> {
 pub async fn send_code(app: &App, meta: &RequestMeta, flow: &SignInFlow) -> Result<(), RequestOtpError> {
     let address = address(flow).ok_or_else(|| anyhow::anyhow!("a flow has nothing to link"))?;
     let sender = Sender { device: meta.device.as_ref(), flow: Some(flow.id) };
-    let sent = request_otp::send_otp(app, meta, &address, SSO_LINK, sender).await?;
+    let sent = request_otp::send_otp(app, meta, &address, LINK_CLIENT, sender).await?;
     let db = app.database.connect().await?;
     let resend_at = later(app.clock.now(), sent.resend_after);
     Ok(store::sign_in_flows::mark_sent(&db, flow.id, &address, sent.otp_id, resend_at).await?)
@@ -80,7 +80,7 @@ pub async fn enter_code(
     let proven =
         ProvenIdentity { app, meta, connection: &connection, identity: &identity, auth_time: unlinked.auth_time, now };
     let device = meta.device.as_ref();
-    let attempt = Attempt { app, meta, device, client_id: SSO_LINK, otp_id, code, now };
+    let attempt = Attempt { app, meta, device, client_id: LINK_CLIENT, otp_id, code, now };
     let redeemed = attempt.redeem(&mut AddressOwner { address: identity.address.as_ref() }).await?;
     link(&proven, browser, redeemed.output).await?;
     browser.remember_device(redeemed.new_device, device);

@@ -13,11 +13,14 @@
 //! | `link.rs` | the owner of an existing account links it with the identity, by one code |
 //! | `try_connection.rs` | an owner tries a connection, without being signed in by it |
 //! | `required.rs` | codes are refused, except those of break-glass owners; existing sessions are revoked |
+//! | `break_glass.rs` | who those owners are, and what their sign-ins leave behind |
 //! | `backchannel_logout.rs` | a provider signs a user out |
 
 pub mod after_restore;
 pub mod backchannel_logout;
+pub(in crate::flows) mod break_glass;
 pub mod callback;
+pub mod connection_error;
 mod connection_fields;
 pub mod connections;
 pub mod domain_checks;

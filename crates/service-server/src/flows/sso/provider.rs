@@ -110,7 +110,7 @@ async fn redeem_now(
     now: Timestamp,
 ) -> Result<IdToken, RedeemError> {
     let issuer = &connection.issuer;
-    let metadata = app.issuers.metadata(app, issuer).await?;
+    let metadata = app.issuers.metadata(issuer).await?;
     let is_ours = response.issuer.map_or(!metadata.iss_parameter, |named| named == issuer.issuer);
     if !is_ours {
         return Err(RefusedSignInError::OtherIssuer.into());
@@ -125,13 +125,13 @@ async fn redeem_now(
     let redirect_uri = redirect_uri(app, connection.id);
     let verifier = CodeVerifier::new(secret.verifier(&app.root_keys).to_string());
     let exchange = CodeExchange { code: &code, redirect_uri: &redirect_uri, verifier: &verifier };
-    let tokens = app.issuers.exchange_code(app, issuer, &client, &exchange).await?;
-    let verified = app.issuers.verify(app, issuer, SIGN_IN, &tokens.id_token).await?;
+    let tokens = app.issuers.exchange_code(issuer, &client, &exchange).await?;
+    let verified = app.issuers.verify(issuer, SIGN_IN, &tokens.id_token).await?;
     let nonce = secret.nonce(&app.root_keys);
     let expected = ExpectedIdToken { issuer: &issuer.issuer, client_id, nonce: &nonce, now };
     let mut token = id_token::judge(verified.typ.as_deref(), &verified.claims, &expected)?;
     if let (None, Some(_), Some(access_token)) = (&token.email, &metadata.userinfo_endpoint, &tokens.access_token) {
-        let about = app.issuers.user_info(app, issuer, access_token, &token.subject).await?;
+        let about = app.issuers.user_info(issuer, access_token, &token.subject).await?;
         token.email = about.claims.get("email").and_then(Value::as_str).map(str::to_owned);
         // What the ID token denies, userinfo does not make good.
         if token.email_verified != EmailVerified::Other {

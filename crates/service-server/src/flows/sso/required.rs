@@ -1,20 +1,16 @@
 //! Domains in which single sign-on is required: codes sign no user in, except break-glass owners.
 //!
-//! A break-glass owner is named in the connection and still owns its workspace. Such an owner can sign in by code a few
-//! times a month, and every owner gets a mail about it. When single sign-on becomes required, the connection's owner decides
+//! When single sign-on becomes required, the connection's owner decides
 //! whether existing sessions and tokens are revoked; a background task does it, user by user. What counts is when and how the
 //! user of a session signed in, and not when it was opened: a browser from before could open one every second.
 
 use serde_json::json;
-use service_api::{audit_events::EventName, errors::Reason, ids::UserId, workspaces::Role};
+use service_api::{audit_events::EventName, errors::Reason, ids::UserId};
 use service_rules::{
     Timestamp,
     email::Address,
-    lifetimes,
-    limits::Window,
     rotation,
-    signing::later,
-    sso::{BREAK_GLASS_SECONDS, MAX_BREAK_GLASS_SIGN_INS, tokens_end},
+    sso::{LINK_CLIENT, tokens_end},
 };
 use uuid::Uuid;
 
@@ -22,16 +18,11 @@ use crate::{
     app::App,
     database::{Connection, Error},
     flows::{
-        RequestMeta, node_event,
-        rate_limit::Limit,
+        node_event,
         revocation::RevocationTransaction,
-        sign_in::{
-            email_key::{domain_key, email_key},
-            request_otp::SSO_LINK,
-        },
-        sso::start::route_of,
+        sign_in::email_key::{domain_key, email_key},
+        sso::{break_glass, routes},
     },
-    mail::Email,
     store::{
         self,
         browser_sessions::{BrowserSignIn, SignedInUser},
@@ -60,10 +51,10 @@ pub(crate) async fn judge_codes(
     client_id: &str,
     user_id: Option<UserId>,
 ) -> Result<CodeRule, Error> {
-    let route = route_of(app, db, address).await?;
-    match route.filter(|route| route.required && client_id != SSO_LINK) {
+    let route = routes::find_in(app, db, address).await?;
+    match route.filter(|route| route.required && client_id != LINK_CLIENT) {
         None => Ok(CodeRule::Accepted),
-        Some(route) if is_break_glass(db, &route, user_id).await? => Ok(CodeRule::BreakGlass(route)),
+        Some(route) if break_glass::may_use_codes(db, &route, user_id).await? => Ok(CodeRule::BreakGlass(route)),
         Some(_) => Ok(CodeRule::Refused),
     }
 }
@@ -85,15 +76,6 @@ pub(crate) async fn bring_back(db: &Connection, user_id: UserId, route: Option<&
     Ok(())
 }
 
-/// Whether a user is a break-glass owner of a route's connection. The same statements run for every user, and for none.
-async fn is_break_glass(db: &Connection, route: &Route, user_id: Option<UserId>) -> Result<bool, Error> {
-    let user_id = user_id.unwrap_or_else(|| Uuid::nil().into());
-    let connection = store::connections::find(db, route.connection_id).await?;
-    let role = store::memberships::find_role(db, user_id, route.workspace_id).await?;
-    let is_named = connection.is_some_and(|connection| connection.break_glass.contains(&user_id));
-    Ok(is_named && role == Some(Role::Owner))
-}
-
 /// Where the user of an address has to sign in, if a code would not sign them in. `None`: a code is sent.
 ///
 /// This decides about the mail only. Whether a code signs its user in is judged when it is entered.
@@ -103,50 +85,11 @@ pub(crate) async fn instead_of_code(
     address: &Address,
     client_id: &str,
 ) -> Result<Option<Route>, Error> {
-    let route = route_of(app, db, address).await?.filter(|route| route.required && client_id != SSO_LINK);
+    let route = routes::find_in(app, db, address).await?.filter(|route| route.required && client_id != LINK_CLIENT);
     let Some(route) = route else { return Ok(None) };
     let email = email_key(app, db, address).await?;
     let user_id = store::emails::find_user(db, email).await?.map(|account| account.user_id);
-    Ok((!is_break_glass(db, &route, user_id).await?).then_some(route))
-}
-
-/// Counts a sign-in of a break-glass owner; `false`: the owner has used up those of this month.
-pub(crate) async fn count_break_glass(
-    app: &App,
-    db: &Connection,
-    user_id: UserId,
-    now: Timestamp,
-) -> Result<bool, Error> {
-    let whom = user_id.to_string();
-    let limit = Limit { policy: "break-glass", whom: whom.as_bytes() };
-    let windows = [Window { count: MAX_BREAK_GLASS_SIGN_INS, seconds: BREAK_GLASS_SECONDS }];
-    Ok(limit.take_in_windows(app, db, &windows, now).await?.is_none())
-}
-
-/// Records the sign-in of a break-glass owner, and mails every owner of the workspace.
-pub(crate) async fn record_break_glass(
-    app: &App,
-    meta: &RequestMeta,
-    db: &Connection,
-    route: &Route,
-    user_id: UserId,
-) -> anyhow::Result<()> {
-    let now = app.clock.now();
-    let event = meta.event(EventName::BreakGlassUsed, now, json!({ "connectionId": route.connection_id }))?;
-    event.user(user_id).in_workspace(route.workspace_id).subject(route.connection_id).insert(db).await?;
-    let user = store::users::find(db, user_id).await?;
-    let user = user.ok_or_else(|| anyhow::anyhow!("a break-glass owner does not exist"))?;
-    for owner in store::members::list_owners(db, route.workspace_id).await? {
-        let mail = Email::BreakGlassUsed {
-            to: owner.email,
-            user: user.email.clone(),
-            company: route.name.clone(),
-            at: now,
-            from: meta.address.to_string(),
-        };
-        mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await?;
-    }
-    Ok(())
+    Ok((!break_glass::may_use_codes(db, &route, user_id).await?).then_some(route))
 }
 
 /// Whether a sign-in with a browser no longer opens sessions: single sign-on became required after it in the domain of the
@@ -238,12 +181,6 @@ async fn apply_to_user(app: &App, connection: &RevokingConnection, user_id: User
     Ok(is_concerned)
 }
 
-/// Whether a user is a break-glass owner of a connection.
-async fn is_named_owner(db: &Connection, connection: &StoredConnection, user_id: UserId) -> Result<bool, Error> {
-    let role = store::memberships::find_role(db, user_id, connection.workspace_id).await?;
-    Ok(connection.break_glass.contains(&user_id) && role == Some(Role::Owner))
-}
-
 /// Lets the tokens of a user who never signed in through the connection wait for that after its days. Break-glass owners can
 /// be without the provider for longer.
 async fn limit_user(
@@ -252,7 +189,7 @@ async fn limit_user(
     user_id: UserId,
     from: Timestamp,
 ) -> Result<(), Error> {
-    if is_named_owner(db, connection, user_id).await? {
+    if break_glass::is_owner(db, connection, user_id).await? {
         return store::user_connections::delete_limit(db, user_id, connection.id).await;
     }
     let tokens_until = tokens_end(from, connection.token_days);
@@ -269,7 +206,7 @@ async fn revoke_of_user(
     let (id, now) = (connection.id, transaction.now());
     // Since then, only break-glass owners have signed in by code. Whatever else another user has comes from before, although
     // the clock of the node that made it can say otherwise.
-    let before = is_named_owner(transaction.db(), connection, user_id).await?.then_some(before);
+    let before = break_glass::is_owner(transaction.db(), connection, user_id).await?.then_some(before);
     let found = store::connection_grants::list_existing(transaction.db(), user_id, id, before, now).await?;
     let (cli_tokens, grants): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.is_cli_token);
     let [grants, cli_tokens] = [grants, cli_tokens].map(|found| found.iter().map(|one| one.id).collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 //! A transaction locks the workspace first, then rows of `routed_domains` in the order of their domains, then others.
 
 use service_api::ids::WorkspaceId;
-use service_rules::Timestamp;
+use service_rules::{Timestamp, email::Address};
 
 use crate::{
     app::App,
@@ -12,6 +12,18 @@ use crate::{
     flows::sign_in::email_key::domain_key,
     store::{self, connections::StoredConnection, routed_domains::Route, workspace_domains::StoredDomain},
 };
+
+/// Where users with this address sign in. `None`: by a code.
+pub async fn find(app: &App, address: &Address) -> Result<Option<Route>, Error> {
+    let db = app.database.connect().await?;
+    find_in(app, &db, address).await
+}
+
+/// Reads where users with this address sign in: one row by primary key, whether the domain is known or not.
+pub(crate) async fn find_in(app: &App, db: &Connection, address: &Address) -> Result<Option<Route>, Error> {
+    let key = domain_key(app, db, address.domain()).await?;
+    store::routed_domains::find(db, key.domain, key.shard).await
+}
 
 /// Writes the routes of all verified domains of a workspace again.
 pub async fn rewrite(app: &App, db: &Connection, workspace_id: WorkspaceId) -> Result<(), Error> {

@@ -17,22 +17,19 @@ use url::Url;
 
 use crate::{
     app::App,
-    database::{self, Connection},
+    crypto::digest::pkce_challenge,
+    database,
     flows::{
         RequestMeta,
-        oauth::{
-            authorization_code_grant::challenge_of,
-            authorize::{self, Begun, Next, SignInFlow, SignInPurpose},
-        },
+        oauth::authorize::{self, Begun, Next, SignInFlow, SignInPurpose},
         sign_in::{
             browser_session::{self, Browser},
             devices::{self, BeginPolicies},
-            email_key::domain_key,
         },
         sso::{RefusedSignInError, SsoError, find_usable, is_try, record_refused, redirect_uri, refused},
     },
     issuers::discovery::ProviderMetadata,
-    store::{self, connections::StoredConnection, routed_domains::Route, sign_in_flows::StateKey},
+    store::{self, connections::StoredConnection, sign_in_flows::StateKey},
     tokens::sso_state::StateSecret,
 };
 
@@ -121,18 +118,6 @@ async fn begin_account(
     Ok(Begun { browser: Some(browser), next: Next::SignIn(flow.id) })
 }
 
-/// Where users with this address sign in. `None`: by a code.
-pub async fn find_route(app: &App, address: &Address) -> Result<Option<Route>, database::Error> {
-    let db = app.database.connect().await?;
-    route_of(app, &db, address).await
-}
-
-/// Reads where users with this address sign in: one row by primary key, whether the domain is known or not.
-pub(crate) async fn route_of(app: &App, db: &Connection, address: &Address) -> Result<Option<Route>, database::Error> {
-    let key = domain_key(app, db, address.domain()).await?;
-    store::routed_domains::find(db, key.domain, key.shard).await
-}
-
 /// Stores the connection that the user of a flow is to sign in through. `None`: the user signs in by a code.
 pub async fn choose(
     app: &App,
@@ -210,7 +195,7 @@ pub async fn hand_off(
     let client_id = connection.client_id.as_deref().ok_or(SsoError::NotAvailable)?;
     let state = secret.state(flow.id);
     let (nonce, verifier) = (secret.nonce(&app.root_keys), secret.verifier(&app.root_keys));
-    let (challenge, redirect_uri) = (challenge_of(&verifier), redirect_uri(app, id));
+    let (challenge, redirect_uri) = (pkce_challenge(&verifier), redirect_uri(app, id));
     let mut location = metadata.authorization_endpoint.clone();
     let mut query = location.query_pairs_mut();
     query.extend_pairs([
@@ -241,7 +226,7 @@ async fn find_metadata(
     connection: &StoredConnection,
     now: Timestamp,
 ) -> Result<Arc<ProviderMetadata>, SsoError> {
-    let found = app.issuers.metadata_for_client(app, &connection.issuer, connection.auth_method).await;
+    let found = app.issuers.metadata_for_client(&connection.issuer, connection.auth_method).await;
     match found {
         Ok(metadata) => Ok(metadata),
         Err(error) => {

@@ -241,7 +241,7 @@ async fn check_owner_left(db: &Connection, id: WorkspaceId, leaving: UserId, rol
     if !store::members::has_other_owner(db, id, leaving).await? {
         return Err(WorkspaceError::LastOwner);
     }
-    if !sso::connections::keeps_break_glass(db, id, leaving).await? {
+    if !sso::break_glass::remains(db, id, leaving).await? {
         return Err(WorkspaceError::LastBreakGlass);
     }
     Ok(())

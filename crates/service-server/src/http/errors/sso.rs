@@ -6,7 +6,8 @@ use service_rules::domains::DomainError;
 
 use crate::{
     flows::sso::{
-        connections::{ConnectionError, MAX_CONNECTIONS},
+        connection_error::ConnectionError,
+        connections::MAX_CONNECTIONS,
         domains::{DomainClaimError, MAX_DOMAINS},
     },
     http::errors::{ApiError, error},

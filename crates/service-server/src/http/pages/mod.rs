@@ -5,6 +5,7 @@ pub mod authorize;
 pub mod confirmation;
 pub mod consent;
 mod forms;
+mod hand_off;
 pub mod invitations;
 pub mod manual;
 pub mod problem;

@@ -26,7 +26,10 @@ use crate::{
             request_otp::RequestOtpError,
             verify_otp::VerifyOtpError,
         },
-        sso::start::{self, ChosenConnection},
+        sso::{
+            routes,
+            start::{self, ChosenConnection},
+        },
     },
     http::{
         errors::{
@@ -36,9 +39,9 @@ use crate::{
         pages::{
             STYLESHEET,
             authorize::go_on,
-            page,
+            hand_off, page,
             request_browser::{Form, Navigation, RequestBrowser},
-            see_other, sso, sso_problem, with_cookie,
+            see_other, sso_problem, with_cookie,
         },
         path::PathId,
     },
@@ -150,7 +153,7 @@ pub async fn send(
     let (browser, mut flow) = find(&app, Some(form.browser), &id).await?;
     let address = Address::parse(&email);
     if let Ok(address) = &address
-        && let Some(route) = start::find_route(&app, address).await?
+        && let Some(route) = routes::find(&app, address).await?
     {
         start::choose(&app, flow.id, Some(route.connection_id), Some(address)).await?;
         if !start::is_direct(&app, &flow).await? {
@@ -158,7 +161,7 @@ pub async fn send(
         }
         (flow.connection_id, flow.email) = (Some(route.connection_id), Some(address.clone()));
         return match start::hand_off(&app, &meta, &browser, &flow).await {
-            Ok(hand_off) => sso::hand_off_page(t, &hand_off),
+            Ok(hand_off) => hand_off::show(t, &hand_off),
             Err(error) => sso_problem::show(&app, &meta, error),
         };
     }
@@ -209,7 +212,7 @@ pub async fn enter(
         VerifyOtpError::Code(OtpError::NotAccepted) | VerifyOtpError::NotAMember => SignInProblem::wrong(&t.code.wrong),
         VerifyOtpError::SsoRequired => {
             let route = match &flow.email {
-                Some(address) => start::find_route(&app, address).await?,
+                Some(address) => routes::find(&app, address).await?,
                 None => None,
             };
             flow.connection_id = route.map(|route| route.connection_id);

@@ -20,7 +20,7 @@ use crate::{
             callback::{self, Finished},
             link::{self, LinkError},
             provider::ProviderResponse,
-            start::{self, HandOff, NavigationSource, Started},
+            start::{self, NavigationSource, Started},
             try_connection::{self, TriedConnection, TryConnectionError, WouldSignIn},
         },
     },
@@ -29,7 +29,7 @@ use crate::{
         pages::{
             STYLESHEET,
             authorize::go_on,
-            page,
+            hand_off, page,
             request_browser::{Form, Navigation, RequestBrowser},
             see_other,
             sign_in::{self, AddressPage, SignInProblem},
@@ -40,16 +40,6 @@ use crate::{
     },
     locales::{Sentence, Text, Texts},
 };
-
-#[derive(Template)]
-#[template(path = "pages/hand_off.html")]
-struct HandOffPage<'a> {
-    t: &'a Texts,
-    title: &'a str,
-    stylesheet: &'a str,
-    company: &'a str,
-    location: &'a str,
-}
 
 #[derive(Template)]
 #[template(path = "pages/emergency.html")]
@@ -105,7 +95,7 @@ pub async fn begin(
     let source = navigation_source(request.headers());
     match start::begin(&app, &meta, request_browser.0, &Parameters(&pairs), source).await {
         Ok(Started::HandOff(browser, hand_off)) => {
-            Ok(with_cookie(hand_off_page(app.locales.of(meta.language), &hand_off)?, &browser))
+            Ok(with_cookie(hand_off::show(app.locales.of(meta.language), &hand_off)?, &browser))
         }
         Ok(Started::Next(Begun { browser, next })) => go_on(&app, &meta, browser.as_ref(), next),
         Err(error) => sso_problem::show(&app, &meta, error),
@@ -124,14 +114,6 @@ fn navigation_source(headers: &HeaderMap) -> NavigationSource {
         None | Some(b"none" | b"same-origin") => NavigationSource::User,
         Some(_) => NavigationSource::OtherSite,
     }
-}
-
-/// The page that sends the browser to a provider. A redirect of a form would be bound by the form's content security policy,
-/// and so would every redirect of the provider.
-pub(super) fn hand_off_page(t: &Texts, hand_off: &HandOff) -> Result<Response, ApiError> {
-    let HandOff { company, location } = hand_off;
-    let title = t.sso.handing_off.with("company", company).to_string();
-    page(t, StatusCode::OK, &HandOffPage { t, title: &title, stylesheet: STYLESHEET, company, location }, None)
 }
 
 /// The button on the sign-in page: to the provider, or to another way to sign in.
@@ -163,7 +145,7 @@ pub async fn continue_with(
             }
         }
         _ => match start::hand_off(&app, &meta, &browser, &flow).await {
-            Ok(hand_off) => hand_off_page(t, &hand_off),
+            Ok(hand_off) => hand_off::show(t, &hand_off),
             Err(error) => sso_problem::show(&app, &meta, error),
         },
     }
@@ -357,7 +339,7 @@ pub async fn try_connection(
     form: Form,
 ) -> Result<Response, ApiError> {
     match try_connection::begin(&app, &meta, &form.browser, &workspace_id, &connection_id).await {
-        Ok(hand_off) => hand_off_page(app.locales.of(meta.language), &hand_off),
+        Ok(hand_off) => hand_off::show(app.locales.of(meta.language), &hand_off),
         Err(TryConnectionError::Workspace(error)) => Err(error.into()),
         Err(TryConnectionError::Sso(error)) => sso_problem::show(&app, &meta, error),
     }

@@ -33,7 +33,7 @@ fn the_reference_lists_every_metric_of_a_node() -> Result<()> {
         let token = mcp::token(server, &ann, "read").await?;
         mcp::done(server, &token, "whoami", &serde_json::json!({})).await?;
         let issuer = issuers::trust(server, "https://localhost:1").await?;
-        assert!(server.app.issuers.metadata(&server.app, &issuer).await.is_err(), "it is not allowed");
+        assert!(server.app.issuers.metadata(&issuer).await.is_err(), "it is not allowed");
         let acme = Company::found(server, "ann@acme.example").await?;
         acme.claim(server, "acme.example").await?;
         acme.verify(server, "acme.example").await?;

@@ -84,7 +84,7 @@ fn a_verifier_must_be_one_and_the_right_one_ac_05_ac_06() -> Result<()> {
     with_server(async |server| {
         let (client, tab) = prepared(server).await?;
         let body = exchange(&client, &another(&tab, &client).await?);
-        let challenge = service_server::flows::oauth::authorization_code_grant::challenge_of(VERIFIER);
+        let challenge = service_server::crypto::digest::pkce_challenge(VERIFIER);
         let (short, long) = ("v".repeat(42), "v".repeat(129));
         for (verifier, error) in [
             (Value::Null, "invalid_request"),

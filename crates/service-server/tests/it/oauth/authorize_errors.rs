@@ -250,7 +250,7 @@ fn a_request_can_also_be_a_form() -> Result<()> {
     with_server(async |server| {
         let client = register(server, "Web app", &[CALLBACK]).await?;
         let tab = Tab::open(server)?;
-        let challenge = service_server::flows::oauth::authorization_code_grant::challenge_of(VERIFIER);
+        let challenge = service_server::crypto::digest::pkce_challenge(VERIFIER);
         let fields = [
             ("client_id", client.as_str()),
             ("redirect_uri", CALLBACK),

@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 use service_api::token::ClientSecret;
 use service_server::{
     issuers::{
-        TrustedIssuer,
         client_key::ClientKey,
         error::{IssuerError, ProviderRequest},
         keys::SUPPORTED_ALGORITHMS,
         token_endpoint::{ProviderCredential, ProviderSecret},
+        trusted_issuer::TrustedIssuer,
     },
     net::outbound::FetchError,
     store::trusted_issuers::SIGN_IN,
@@ -271,12 +271,12 @@ fn a_code_is_exchanged_with_each_kind_of_client_authentication() -> Result<()> {
         {
             let tokens = exchange(server, &issuer, &credential).await?;
             assert_eq!(format!("{tokens:?}").matches("ProviderSecret(…)").count(), 2, "{tokens:?}");
-            let verified = server.app.issuers.verify(&server.app, &issuer, SIGN_IN, &tokens.id_token).await?;
+            let verified = server.app.issuers.verify(&issuer, SIGN_IN, &tokens.id_token).await?;
             assert_eq!(verified.claims["sub"], "ann");
             let token = tokens.access_token.context("no access token")?;
-            let info = server.app.issuers.user_info(&server.app, &issuer, &token, "ann").await?;
+            let info = server.app.issuers.user_info(&issuer, &token, "ann").await?;
             assert_eq!(info.claims["email"], "ann@acme.test");
-            let other = server.app.issuers.user_info(&server.app, &issuer, &token, "bob").await;
+            let other = server.app.issuers.user_info(&issuer, &token, "bob").await;
             assert_eq!(other.err(), Some(IssuerError::OtherSubject));
             sent.push(provider.received(TOKEN).pop().context("no request")?);
         }
@@ -371,7 +371,7 @@ fn a_token_endpoint_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
         let (silent_issuer, other_issuer) = (trust(server, &silent.issuer).await?, trust(server, &other.issuer).await?);
         silent.fall_silent(TOKEN);
         other.publish(TOKEN, &json!({ "id_token": other.sign(&claims(&other.issuer))? }));
-        server.app.issuers.metadata(&server.app, &silent_issuer).await?;
+        server.app.issuers.metadata(&silent_issuer).await?;
         let began = Instant::now();
         let credential = secret_basic();
         let waiting = async {
@@ -395,7 +395,7 @@ fn a_token_endpoint_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
         assert!(quick? < Duration::from_secs(2), "another provider was delayed");
         let token = ProviderSecret::new("x".into());
         silent.fall_silent(USER_INFO);
-        let error = server.app.issuers.user_info(&server.app, &silent_issuer, &token, "ann").await.err();
+        let error = server.app.issuers.user_info(&silent_issuer, &token, "ann").await.err();
         assert!(error.is_some_and(IssuerError::is_outage), "{error:?}");
         Ok(())
     })

@@ -7,9 +7,9 @@ use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use service_server::{
     issuers::{
-        TrustedIssuer,
         error::{IssuerError, ProviderRequest},
         token_endpoint::ProviderSecret,
+        trusted_issuer::TrustedIssuer,
     },
     net::{document_fetcher, outbound::FetchError},
     store,
@@ -26,7 +26,7 @@ const JSON: &str = "Content-Type: application/json\r\n";
 const HOUR: i64 = 3_600;
 
 async fn metadata_error(server: &TestServer, issuer: &TrustedIssuer) -> Result<IssuerError> {
-    server.app.issuers.metadata(&server.app, issuer).await.err().context("the document was accepted")
+    server.app.issuers.metadata(issuer).await.err().context("the document was accepted")
 }
 
 fn refused(request: ProviderRequest, why: FetchError) -> IssuerError {
@@ -45,7 +45,7 @@ fn a_provider_is_found_by_discovery_over_tls() -> Result<()> {
     setup.run(async |server| {
         let provider = provider.start(Some(&cert))?;
         let issuer = trust(server, &provider.issuer).await?;
-        let metadata = server.app.issuers.metadata(&server.app, &issuer).await?;
+        let metadata = server.app.issuers.metadata(&issuer).await?;
         assert_eq!(metadata.authorization_endpoint.as_str(), format!("{}/authorize", provider.issuer));
         assert!(metadata.iss_parameter && metadata.supports_auth_method("private_key_jwt"));
         let verified = verify(server, &issuer, &provider.sign(&claims(&provider.issuer))?).await?;
@@ -204,8 +204,7 @@ fn an_endpoint_whose_name_leads_inside_is_refused_so_09() -> Result<()> {
         let error = exchange(server, &issuer, &secret_basic()).await.err().context("exchanged")?;
         assert_eq!(error, refused(ProviderRequest::Token, FetchError::NotPublic));
         let token = ProviderSecret::new("an access token".into());
-        let error =
-            server.app.issuers.user_info(&server.app, &issuer, &token, "ann").await.err().context("answered")?;
+        let error = server.app.issuers.user_info(&issuer, &token, "ann").await.err().context("answered")?;
         assert_eq!(error, refused(ProviderRequest::UserInfo, FetchError::NotPublic));
         assert_eq!(inside.connections(), 0);
         Ok(())
@@ -226,7 +225,7 @@ fn a_hundred_requests_at_once_fetch_once_so_23() -> Result<()> {
         // A failure counts for all of them, too.
         let other = UnstartedProvider::new()?;
         let issuer = trust(server, &other.issuer()).await?;
-        let failed = join_all((0..100).map(|_| server.app.issuers.metadata(&server.app, &issuer))).await;
+        let failed = join_all((0..100).map(|_| server.app.issuers.metadata(&issuer))).await;
         assert!(failed.iter().all(Result::is_err));
         Ok(())
     })
@@ -334,7 +333,7 @@ fn an_issuer_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
         let token = slow_keys.sign(&claims(&slow_keys.issuer))?;
         let began = Instant::now();
         let waiting = async {
-            let metadata = join_all((0..60).map(|_| server.app.issuers.metadata(&server.app, &silent)));
+            let metadata = join_all((0..60).map(|_| server.app.issuers.metadata(&silent)));
             let keys = join_all((0..60).map(|_| verify(server, &with_slow_keys, &token)));
             let (metadata, keys) = tokio::join!(metadata, keys);
             let errors: Vec<_> =
@@ -349,7 +348,7 @@ fn an_issuer_that_does_not_answer_delays_no_other_so_24() -> Result<()> {
         let others = async {
             // The requests above are on their way now.
             tokio::task::yield_now().await;
-            server.app.issuers.metadata(&server.app, &other_issuer).await?;
+            server.app.issuers.metadata(&other_issuer).await?;
             let of_issuer = began.elapsed();
             let url = format!("https://127.0.0.1:{}/client.json", port(&other.issuer)?).parse()?;
             document_fetcher::fetch(&server.app.documents, &url, uuid::Uuid::nil().into()).await.err();
@@ -379,7 +378,7 @@ fn an_issuer_that_is_known_to_be_down_keeps_one_caller_waiting() -> Result<()> {
         server.advance(10);
         let waited = async || {
             let began = Instant::now();
-            let failed = server.app.issuers.metadata(&server.app, &issuer).await.is_err();
+            let failed = server.app.issuers.metadata(&issuer).await.is_err();
             (failed, began.elapsed() > Duration::from_secs(1))
         };
         let callers = join_all((0..60).map(|_| waited())).await;
@@ -398,23 +397,23 @@ fn the_health_of_an_issuer_is_recorded_once_a_minute() -> Result<()> {
             store::trusted_issuers::find_health(&db, issuer.id).await?.context("no issuer")
         };
         let began = server.now();
-        server.app.issuers.metadata(&server.app, &issuer).await?;
+        server.app.issuers.metadata(&issuer).await?;
         assert_eq!(health().await?.last_success_at, Some(began));
         server.advance(59);
-        server.app.issuers.metadata(&server.app, &issuer).await?;
+        server.app.issuers.metadata(&issuer).await?;
         assert_eq!(health().await?.last_success_at, Some(began));
         provider.answer(DISCOVERY, response("302 Found", "Location: https://evil.test/\r\n", ""));
         server.advance(HOUR);
         let failed_at = server.now();
         // The old document is used, and the owner sees what is wrong.
-        server.app.issuers.metadata(&server.app, &issuer).await?;
+        server.app.issuers.metadata(&issuer).await?;
         let seen = health().await?;
         assert_eq!(seen.last_error_at, Some(failed_at));
         let text = seen.last_error.context("no error")?;
         assert!(text.contains("redirect") && !text.contains("evil.test"), "{text}");
         provider.publish(DISCOVERY, &provider.discovery());
         server.advance(60);
-        server.app.issuers.metadata(&server.app, &issuer).await?;
+        server.app.issuers.metadata(&issuer).await?;
         assert_eq!(health().await?.last_success_at, Some(server.now()));
         let db = server.app.database.connect().await?;
         assert_eq!(store::trusted_issuers::find(&db, issuer.id).await?.map(|found| found.issuer), Some(issuer.issuer));

@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use service_server::flows::{
-    clients::{self, ClientToRegister},
-    oauth::authorization_code_grant::challenge_of,
+use service_server::{
+    crypto::digest::pkce_challenge,
+    flows::clients::{self, ClientToRegister},
 };
 use service_testkit::{
     server::TestServer,
@@ -24,7 +24,7 @@ pub(crate) async fn register(server: &TestServer, name: &str, redirect_uris: &[&
 
 /// The address of a request that is right in every respect, with these parameters changed; an empty one is left out.
 pub(crate) fn asking(client_id: &str, changes: &[(&str, &str)]) -> String {
-    let challenge = challenge_of(VERIFIER);
+    let challenge = pkce_challenge(VERIFIER);
     let mut pairs = vec![
         ("client_id", client_id),
         ("redirect_uri", CALLBACK),

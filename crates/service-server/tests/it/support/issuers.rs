@@ -11,9 +11,10 @@ use service_api::{
 use service_server::{
     crypto::random,
     issuers::{
-        TrustedIssuer, VerifiedClaims,
+        VerifiedClaims,
         error::IssuerError,
         token_endpoint::{CodeExchange, ProviderClient, ProviderCredential, ProviderSecret, ProviderTokens},
+        trusted_issuer::TrustedIssuer,
     },
     store,
 };
@@ -59,7 +60,7 @@ pub(crate) async fn verify(
     token: &str,
 ) -> Result<VerifiedClaims, IssuerError> {
     let token = ProviderSecret::new(token.to_owned());
-    server.app.issuers.verify(&server.app, issuer, store::trusted_issuers::SIGN_IN, &token).await
+    server.app.issuers.verify(issuer, store::trusted_issuers::SIGN_IN, &token).await
 }
 
 /// The secret of the client at the provider.
@@ -87,7 +88,7 @@ pub(crate) async fn exchange(
     let client = ProviderClient { client_id: "service:1", credential: *credential };
     let exchange =
         CodeExchange { code: &code, redirect_uri: "https://service.test/sso/callback/1", verifier: &verifier };
-    server.app.issuers.exchange_code(&server.app, issuer, &client, &exchange).await
+    server.app.issuers.exchange_code(issuer, &client, &exchange).await
 }
 
 /// The claims of an ID token.

@@ -20,7 +20,10 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, jwk::JwkSet};
 use serde_json::{Map, Value, json};
-use service_server::{clock::Clock, crypto::random, flows::oauth::authorization_code_grant::challenge_of};
+use service_server::{
+    clock::Clock,
+    crypto::{digest::pkce_challenge, random},
+};
 use service_testkit::server::TestServer;
 use url::form_urlencoded;
 
@@ -349,7 +352,7 @@ impl Inner {
         let asked = self.codes.remove(get("code")).context("no such code, or it was used")?;
         let asked = |name: &str| asked.get(name).cloned().unwrap_or_default();
         anyhow::ensure!(get("redirect_uri") == asked("redirect_uri"), "another redirect_uri");
-        anyhow::ensure!(challenge_of(get("code_verifier")) == asked("code_challenge"), "another code_verifier");
+        anyhow::ensure!(pkce_challenge(get("code_verifier")) == asked("code_challenge"), "another code_verifier");
         anyhow::ensure!(asked("code_challenge_method") == "S256", "not S256");
         let id_token = self.id_token(&asked("nonce"), fault)?;
         Ok(

@@ -19,7 +19,8 @@ use crate::{
     flows::{
         RequestMeta,
         sso::{
-            connections::{self, ConnectionError, ConnectionPath},
+            connection_error::ConnectionError,
+            connections::{self, ConnectionPath},
             domains::{self, DomainClaimError, DomainPath},
             pages::{self, ConnectionDetail},
         },

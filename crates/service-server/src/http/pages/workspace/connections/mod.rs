@@ -17,7 +17,8 @@ use crate::{
         Actor, RequestMeta,
         sign_in::step_up::{self, RecentSignIn},
         sso::{
-            connections::{self, ConnectionError},
+            connection_error::ConnectionError,
+            connections,
             domains::DomainClaimError,
             pages::{self, SsoOverview},
         },
