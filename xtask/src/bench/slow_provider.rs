@@ -16,7 +16,7 @@ use super::{Bench, others::Others};
 use crate::say;
 
 /// Browsers that sign in through the provider at the same time, each from a network of its own.
-const BROWSERS: u64 = 50;
+const BROWSERS: u32 = 50;
 const MAX_RATIO: f64 = 1.5;
 /// How long a browser waits before it signs in again, at least.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -115,10 +115,13 @@ impl Browsers<'_> {
     /// Lets all browsers begin sign-ins, one after the other, until a time.
     async fn visit(&self, until: Instant) -> Result<()> {
         let mut visits = JoinSet::new();
-        for _ in 0..BROWSERS {
+        for number in 0..BROWSERS {
             let (http, path) = (self.server.http.clone(), format!("/sso/start?connection={}", self.connection_id));
             let first = self.made.fetch_add(1_000, Ordering::Relaxed);
+            // People do not click at the same moment.
+            let arrives = Instant::now() + PAUSE.mul_f64(f64::from(number) / f64::from(BROWSERS));
             visits.spawn(async move {
+                tokio::time::sleep_until(arrives.into()).await;
                 let mut seen = 0;
                 while Instant::now() < until {
                     let [.., a, b, c] = (first + seen).to_be_bytes();
