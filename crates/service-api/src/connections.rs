@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     JsonObject, Timestamp,
-    forms::ONE_LINE,
+    forms::{ONE_LINE, TRIMMED_ASCII},
     ids::{ConnectionId, UserId, WorkspaceId},
     instant,
     token::ProviderSecret,
@@ -175,11 +175,11 @@ pub struct CreateConnection {
     pub issuer: String,
     /// The client ID that the provider gave to the service. It can follow later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = MAX_CLIENT_ID))]
+    #[schemars(length(min = 1, max = MAX_CLIENT_ID), regex(pattern = TRIMMED_ASCII))]
     pub client_id: Option<String>,
     /// The client secret that the provider gave to the service. It is stored encrypted and never returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = MAX_CLIENT_SECRET))]
+    #[schemars(length(min = 1, max = MAX_CLIENT_SECRET), regex(pattern = TRIMMED_ASCII))]
     pub client_secret: Option<ProviderSecret>,
     /// Default: `client_secret_basic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,11 +216,11 @@ pub struct UpdateConnection {
     #[schemars(with = "String", length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_ID))]
+    #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_ID), regex(pattern = TRIMMED_ASCII))]
     pub client_id: Option<String>,
     /// A new client secret, which replaces the stored one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_SECRET))]
+    #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_SECRET), regex(pattern = TRIMMED_ASCII))]
     pub client_secret: Option<ProviderSecret>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "AuthMethod")]

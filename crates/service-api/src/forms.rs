@@ -6,3 +6,6 @@ pub(crate) const ONE_LINE: &str =
 
 /// A text that is not blank.
 pub(crate) const NOT_BLANK: &str = r"[^\s\u0000\u0085]";
+
+/// ASCII characters that are not control characters, without spaces at the ends.
+pub(crate) const TRIMMED_ASCII: &str = "^[!-~]([ -~]*[!-~])?$";
