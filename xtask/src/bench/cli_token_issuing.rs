@@ -102,7 +102,7 @@ fn script_text() -> Result<String> {
     let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id, SHARD]);
     let statements = [
         fill(statement(USERS, "select disabled_at is null")?, &[&id, SHARD]),
-        fill(statement(GRANTS, "select expires_at, auth_time from grants")?, &[&id, SHARD]),
+        fill(statement(GRANTS, "select expires_at, auth_time, connection_id from grants")?, &[&id, SHARD]),
         fill(statement(CLI_TOKENS, "select count(*) as live")?, &[&id, now, "null", SHARD]),
         fill(
             statement(RATES, "insert into rates")?,
@@ -124,6 +124,8 @@ fn script_text() -> Result<String> {
                 "null",
                 "'grant_01h2xcejqtf2nbrexx3vqjhp41'",
                 SHARD,
+                now,
+                "null",
             ],
         ),
         fill(
