@@ -128,23 +128,7 @@ fn script_text() -> Result<String> {
                 "null",
             ],
         ),
-        fill(
-            statement(AUDIT_EVENTS, "insert into audit_events")?,
-            &[
-                "gen_random_uuid()",
-                now,
-                "'cli_token.created'",
-                &id,
-                "'service-cli'",
-                "null",
-                "'clit_0'",
-                "'10.0.0.0/24'",
-                "'req_01h2xcejqtf2nbrexx3vqjhp41'",
-                "'{}'::jsonb",
-                "sha256(random()::text::bytea)",
-                "null",
-            ],
-        ),
+        audit_event(&id)?,
         fill(statement(USERS, "select email, disabled_at")?, &[&id, SHARD]),
         fill(
             statement(OUTBOX, "insert into outbox")?,
@@ -159,4 +143,23 @@ fn script_text() -> Result<String> {
     ];
     let script = statements.join(";\n");
     Ok(format!("\\set number random({MAKERS}, 2 * {MAKERS} - 1)\n{session};\nbegin;\n{script};\ncommit;\n"))
+}
+
+/// Returns the statement that records that a CLI token was created.
+fn audit_event(user: &str) -> Result<String> {
+    let values = [
+        "gen_random_uuid()",
+        "now()",
+        "'cli_token.created'",
+        user,
+        "'service-cli'",
+        "null",
+        "'clit_0'",
+        "'10.0.0.0/24'",
+        "'req_01h2xcejqtf2nbrexx3vqjhp41'",
+        "'{}'::jsonb",
+        "sha256(random()::text::bytea)",
+        "null",
+    ];
+    Ok(fill(statement(AUDIT_EVENTS, "insert into audit_events")?, &values))
 }
