@@ -112,7 +112,8 @@ fn description(steps: &mut Steps) -> Result<()> {
 
 fn test(steps: &mut Steps) -> Result<()> {
     steps.run("Build of the tests", "cargo test --locked --quiet --workspace --no-run")?;
-    steps.test("Tests", &["--workspace"])?;
+    // Tests wait for time limits and for the database more than they compute, so a few more than the cores can run.
+    steps.test("Tests", &["--workspace", "--", "--test-threads", "3"])?;
     steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])
 }
 
