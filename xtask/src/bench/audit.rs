@@ -15,7 +15,7 @@ const WRITERS: u64 = 100;
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let script = tempfile::NamedTempFile::new()?;
-    std::fs::write(script.path(), format!("{};\n", pgbench::audit_event()?))?;
+    std::fs::write(script.path(), format!("{};\n", pgbench::audit_event(&pgbench::OTP_REQUESTED)?))?;
     let app = App::new(server::config(&bench.settings)?, Clock::System)?;
     let mut measured = Measured { name: "audit_while_sealing", ours: Vec::new(), bare: Vec::new() };
     let (mut seals, mut events) = (0_u64, 0_u64);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     Bench, Measured,
-    pgbench::{self, SHARD, fill, statement},
+    pgbench::{self, AuditValues, SHARD, fill, statement},
 };
 
 const USERS: &str = include_str!("../../../crates/service-server/src/store/users.rs");
@@ -19,7 +19,6 @@ const GRANTS: &str = include_str!("../../../crates/service-server/src/store/gran
 const CLI_TOKENS: &str = include_str!("../../../crates/service-server/src/store/cli_tokens.rs");
 const RATES: &str = include_str!("../../../crates/service-server/src/store/rates.rs");
 const OUTBOX: &str = include_str!("../../../crates/service-server/src/store/outbox.rs");
-const AUDIT_EVENTS: &str = include_str!("../../../crates/service-server/src/store/audit_events.rs");
 /// The prefix of ids of users and of their sessions, which differ in their last twelve digits. A user has at most 100
 /// tokens.
 const ID_PREFIX: &str = "00000000-0000-7000-9000-";
@@ -100,6 +99,13 @@ fn script_text() -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let (now, digest) = ("now()", "sha256(random()::text::bytea)");
     let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id, SHARD]);
+    let created = AuditValues {
+        event: "'cli_token.created'",
+        user: &id,
+        client: "'service-cli'",
+        subject: "'clit_0'",
+        details: "'{}'::jsonb",
+    };
     let statements = [
         fill(statement(USERS, "select disabled_at is null")?, &[&id, SHARD]),
         fill(statement(GRANTS, "select expires_at, auth_time, connection_id from grants")?, &[&id, SHARD]),
@@ -128,7 +134,7 @@ fn script_text() -> Result<String> {
                 "null",
             ],
         ),
-        audit_event(&id)?,
+        pgbench::audit_event(&created)?,
         fill(statement(USERS, "select email, disabled_at")?, &[&id, SHARD]),
         fill(
             statement(OUTBOX, "insert into outbox")?,
@@ -143,23 +149,4 @@ fn script_text() -> Result<String> {
     ];
     let script = statements.join(";\n");
     Ok(format!("\\set number random({MAKERS}, 2 * {MAKERS} - 1)\n{session};\nbegin;\n{script};\ncommit;\n"))
-}
-
-/// Returns the statement that records that a CLI token was created.
-fn audit_event(user: &str) -> Result<String> {
-    let values = [
-        "gen_random_uuid()",
-        "now()",
-        "'cli_token.created'",
-        user,
-        "'service-cli'",
-        "null",
-        "'clit_0'",
-        "'10.0.0.0/24'",
-        "'req_01h2xcejqtf2nbrexx3vqjhp41'",
-        "'{}'::jsonb",
-        "sha256(random()::text::bytea)",
-        "null",
-    ];
-    Ok(fill(statement(AUDIT_EVENTS, "insert into audit_events")?, &values))
 }

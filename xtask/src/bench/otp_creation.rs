@@ -88,7 +88,7 @@ fn script_text() -> Result<String> {
             ],
         ),
         fill(statement(OUTBOX, "insert into outbox")?, &["gen_random_uuid()", &sealed, now, now, SHARD]),
-        pgbench::audit_event()?,
+        pgbench::audit_event(&pgbench::OTP_REQUESTED)?,
         rate("sha256(((:who)::bigint % 16)::text::bytea)")?,
     ];
     Ok(format!("\\set who random(1, 1000000000000)\n{before};\nbegin;\n{};\ncommit;\n", transaction.join(";\n")))

@@ -54,19 +54,37 @@ pub(crate) fn fill(statement: &str, values: &[&str]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the statement that records the request of a code.
-pub(super) fn audit_event() -> Result<String> {
+/// What differs between the audit events of measurements, as SQL.
+pub(super) struct AuditValues<'a> {
+    pub(super) event: &'a str,
+    pub(super) user: &'a str,
+    pub(super) client: &'a str,
+    pub(super) subject: &'a str,
+    pub(super) details: &'a str,
+}
+
+/// The event of a request of a code.
+pub(super) const OTP_REQUESTED: AuditValues<'static> = AuditValues {
+    event: "'otp.requested'",
+    user: "null",
+    client: "null",
+    subject: "null",
+    details: "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
+};
+
+/// Returns the statement that records an audit event.
+pub(super) fn audit_event(values: &AuditValues<'_>) -> Result<String> {
     let values = [
         "gen_random_uuid()",
         "now()",
-        "'otp.requested'",
+        values.event,
+        values.user,
+        values.client,
         "null",
-        "null",
-        "null",
-        "null",
+        values.subject,
         "'10.0.0.0/24'",
         "'req_01h2xcejqtf2nbrexx3vqjhp41'",
-        "'{\"otpId\": \"otp_01h2xcejqtf2nbrexx3vqjhp41\"}'::jsonb",
+        values.details,
         "sha256(random()::text::bytea)",
         "null",
     ];
