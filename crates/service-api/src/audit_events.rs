@@ -13,16 +13,20 @@ use crate::{
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
+    /// The ID of the event.
     pub id: EventId,
+    /// When it happened.
     #[serde(with = "instant::Written")]
     pub at: Timestamp,
-    /// One of [`EventName`]. A newer server may send others.
+    /// The name of the event. A newer server may send others.
     pub event: String,
     /// The affected user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
+    /// The client of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
+    /// The workspace that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
     /// The ID of the affected resource: a session, a CLI token, a key.
@@ -32,8 +36,10 @@ pub struct AuditEvent {
     /// the request sees it. Absent: the actor was another user, an operator or the service itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The ID of the request that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// More about the event. The members depend on `event`.
     pub details: serde_json::Map<String, serde_json::Value>,
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/cli/tokens`: CLI tokens, which users create for automation.
+//! `/v1/cli/tokens`: CLI tokens, which users create for scripts and CI.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,18 +56,28 @@ pub struct RotateCliToken {
 /// A new token. This is the only response that contains its secret.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedCliToken {
+    /// The ID of the token, by which it is revoked.
     pub id: CliTokenId,
+    /// The token. It is shown only here.
     pub access_token: CliToken,
+    /// How to send it: `Authorization: Bearer <access_token>`.
     pub token_type: TokenType,
+    /// Seconds until it expires.
     pub expires_in: i64,
+    /// The granted scopes, separated by spaces.
     pub scope: String,
+    /// What the token is for.
     pub name: String,
+    /// The workspace that it is bound to. Absent: personal space.
     #[serde(rename = "workspaceId", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+    /// When it was created.
     #[serde(rename = "createdAt", with = "instant::Written")]
     pub created_at: Timestamp,
+    /// When it expires.
     #[serde(rename = "expiresAt", with = "instant::Written")]
     pub expires_at: Timestamp,
+    /// The last characters of the token, to recognize it by.
     pub hint: String,
 }
 
@@ -75,20 +85,30 @@ pub struct CreatedCliToken {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCliToken {
+    /// The ID of the token, by which it is revoked.
     pub id: CliTokenId,
+    /// What the token is for.
     pub name: String,
+    /// The workspace that it is bound to. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+    /// The scopes of the token.
     pub scopes: Scopes,
+    /// The last characters of the token, to recognize it by.
     pub hint: String,
+    /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
+    /// When it expires.
     #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
+    /// When it was last used. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub last_used_at: Option<Timestamp>,
+    /// The network address that it was last used from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_from: Option<String>,
+    /// When it was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub revoked_at: Option<Timestamp>,
     /// The session that created it, `grant_…`, or the browser, `sess_…`.
@@ -97,6 +117,7 @@ pub struct ListedCliToken {
     /// When the session that created it was found to be compromised, more than 31 days after it had created this token.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub suspected_at: Option<Timestamp>,
+    /// Whether it is active, expired or revoked.
     pub status: Status,
 }
 

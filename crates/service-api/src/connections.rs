@@ -181,7 +181,7 @@ pub struct CreateConnection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_CLIENT_SECRET), regex(pattern = TRIMMED_ASCII))]
     pub client_secret: Option<ProviderSecret>,
-    /// Default: `client_secret_basic`.
+    /// How the service authenticates at the provider. Default: `client_secret_basic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_method: Option<AuthMethod>,
     /// The algorithms that ID tokens may be signed with. Default: all that the service knows.
@@ -191,7 +191,7 @@ pub struct CreateConnection {
     /// The provider's public keys as a JWK Set, if they must not be read from its discovery document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<JsonObject>,
-    /// Default: `member`.
+    /// The role of users whose account is created when they first sign in. Default: `member`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_role: Option<DefaultRole>,
     /// Hours after which a session has to sign in through the connection again. Default: 12.
@@ -212,9 +212,11 @@ pub struct CreateConnection {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateConnection {
+    /// The name that users see.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "String", length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: Option<String>,
+    /// The client ID that the provider gave to the service.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_ID), regex(pattern = TRIMMED_ASCII))]
     pub client_id: Option<String>,
@@ -222,24 +224,30 @@ pub struct UpdateConnection {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "String", length(min = 1, max = MAX_CLIENT_SECRET), regex(pattern = TRIMMED_ASCII))]
     pub client_secret: Option<ProviderSecret>,
+    /// How the service authenticates at the provider.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "AuthMethod")]
     pub auth_method: Option<AuthMethod>,
+    /// The algorithms that ID tokens may be signed with.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Vec<SigningAlgorithm>", length(min = 1))]
     pub algorithms: Option<Vec<SigningAlgorithm>>,
     /// The provider's public keys. `null`: read them from the discovery document again.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     pub jwks: Change<JsonObject>,
+    /// The role of users whose account is created when they first sign in.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "DefaultRole")]
     pub default_role: Option<DefaultRole>,
+    /// Hours after which a session has to sign in through the connection again.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "u16", range(min = 1, max = 720))]
     pub session_hours: Option<u16>,
+    /// Days after which tokens of a user stop working if the user does not sign in through the connection.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "u16", range(min = 1, max = 366))]
     pub token_days: Option<u16>,
+    /// Owners who can sign in by email code although single sign-on is required.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Vec<UserId>", length(max = MAX_BREAK_GLASS))]
     pub break_glass: Option<Vec<UserId>>,
@@ -251,7 +259,7 @@ pub struct UpdateConnection {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "bool")]
     pub required: Option<bool>,
-    /// Needed when `required` becomes `true`.
+    /// What happens to existing sessions and tokens. Needed when `required` becomes `true`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "ExistingCredentials")]
     pub existing: Option<ExistingCredentials>,
@@ -261,11 +269,13 @@ pub struct UpdateConnection {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionHealth {
+    /// When the provider last answered as it should.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Timestamp>,
     /// What went wrong, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// When it last failed.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub last_error_at: Option<Timestamp>,
 }
@@ -274,12 +284,18 @@ pub struct ConnectionHealth {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SsoConnection {
+    /// The ID of the connection.
     pub id: ConnectionId,
+    /// The workspace of the connection.
     pub workspace_id: WorkspaceId,
+    /// The name that users see.
     pub name: String,
+    /// The issuer of the provider.
     pub issuer: String,
+    /// The client ID that the provider gave to the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
+    /// How the service authenticates at the provider.
     pub auth_method: AuthMethod,
     /// Whether a client secret is stored.
     pub has_client_secret: bool,
@@ -290,25 +306,36 @@ pub struct SsoConnection {
     pub redirect_uri: String,
     /// The back-channel logout URI to register at the provider.
     pub backchannel_logout_uri: String,
+    /// The algorithms that ID tokens may be signed with.
     pub algorithms: Vec<SigningAlgorithm>,
     /// The pasted public keys. Absent: they are read from the discovery document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<JsonObject>,
+    /// The role of users whose account is created when they first sign in.
     pub default_role: DefaultRole,
+    /// Hours after which a session has to sign in through the connection again.
     pub session_hours: u16,
+    /// Days after which tokens of a user stop working if the user does not sign in through the connection.
     pub token_days: u16,
+    /// Owners who can sign in by email code although single sign-on is required.
     pub break_glass: Vec<UserId>,
+    /// Whether users of its domains are sent to the provider.
     pub enabled: bool,
+    /// Whether users of its domains can sign in only through the connection.
     pub required: bool,
+    /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
     /// When an owner last signed in through the connection to try it.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub tried_at: Option<Timestamp>,
+    /// When it was enabled.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub enabled_at: Option<Timestamp>,
+    /// When it became required.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub required_at: Option<Timestamp>,
+    /// Whether the provider answered lately.
     pub health: ConnectionHealth,
 }
 
@@ -323,6 +350,7 @@ pub struct ConnectionImpact {
     pub users: u64,
     /// Their sessions, in browsers and in first-party apps.
     pub sessions: u64,
+    /// Their CLI tokens.
     pub cli_tokens: u64,
     /// Their MCP token pairs.
     pub mcp_tokens: u64,
@@ -348,10 +376,12 @@ pub enum DomainStatus {
 /// The DNS record that proves a claim.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DnsRecord {
+    /// The name of the record.
     pub name: String,
-    /// `TXT`.
+    /// The type of the record: `TXT`.
     #[serde(rename = "type")]
     pub record_type: String,
+    /// The value of the record.
     pub value: String,
 }
 
@@ -361,17 +391,23 @@ pub struct DnsRecord {
 pub struct WorkspaceDomain {
     /// The domain in the ASCII form of IDNA, in lower case.
     pub domain: String,
+    /// Whether the DNS record was found.
     pub status: DomainStatus,
+    /// The DNS record that proves the claim. Create it at your DNS provider.
     pub record: DnsRecord,
     /// The connection that users of the domain sign in with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_id: Option<ConnectionId>,
+    /// When the domain was claimed.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
+    /// When the DNS record was first found.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub verified_at: Option<Timestamp>,
+    /// When the DNS record was last looked for.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub checked_at: Option<Timestamp>,
+    /// When the DNS record is looked for again.
     #[serde(with = "instant::WrittenIfAny", default, skip_serializing_if = "Option::is_none")]
     pub next_check_at: Option<Timestamp>,
     /// Why the last check failed, and what to do about it.
@@ -386,6 +422,7 @@ pub struct ClaimDomain {
     /// The domain of the email addresses, such as `acme.example`. Its subdomains are not included.
     #[schemars(length(min = 1, max = 253))]
     pub domain: String,
+    /// The connection that users of the domain sign in with. It can follow later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_id: Option<ConnectionId>,
 }

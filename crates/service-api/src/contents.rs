@@ -67,13 +67,16 @@ macro_rules! kinds {
 
 // A new kind is a line here, a type and a route in the server, and a migration.
 kinds! {
-    Project: "Project" "project" "projects", "proj", Projects, &[NAME, field("description", Form::Text, false)];
-    Pack: "Pack" "pack" "packs", "pack", Packs, &[NAME, field("type", Form::PackType, true), field("text", Form::Text, false)];
-    Playbook: "Playbook" "playbook" "playbooks", "play", Playbooks, &[NAME, field("definition", Form::Object, false)];
+    Project: "Project" "project" "projects", "proj", Projects,
+        &[NAME, field("description", Form::Text, "What the project is about.")];
+    Pack: "Pack" "pack" "packs", "pack", Packs,
+        &[NAME, field("type", Form::PackType, "The type of the pack.").required(), field("text", Form::Text, "The text of the pack.")];
+    Playbook: "Playbook" "playbook" "playbooks", "play", Playbooks,
+        &[NAME, field("definition", Form::Object, "The definition: any JSON object.")];
     Case: "Case" "case" "cases", "case", Cases,
-        &[NAME, field("inputs", Form::Object, false), field("dueOn", Form::Date, false)];
+        &[NAME, field("inputs", Form::Object, "The inputs: any JSON object."), field("dueOn", Form::Date, "The due date.")];
     Record: "Record" "record" "records", "rec", Records,
-        &[NAME, field("data", Form::Object, false), field("recordedOn", Form::Date, false)];
+        &[NAME, field("data", Form::Object, "The data: any JSON object."), field("recordedOn", Form::Date, "The date of the record.")];
 }
 
 /// The types of packs.
@@ -89,6 +92,14 @@ pub struct Field {
     pub name: &'static str,
     pub form: Form,
     pub required: bool,
+    /// What the field is, in a sentence.
+    pub about: &'static str,
+}
+
+impl Field {
+    const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
 }
 
 /// The type of a field's value.
@@ -106,11 +117,12 @@ pub enum Form {
     Date,
 }
 
-const fn field(name: &'static str, form: Form, required: bool) -> Field {
-    Field { name, form, required }
+/// An optional field.
+const fn field(name: &'static str, form: Form, about: &'static str) -> Field {
+    Field { name, form, required: false, about }
 }
 
-const NAME: Field = field("name", Form::Name, true);
+const NAME: Field = field("name", Form::Name, "The name, on one line.").required();
 
 /// A content of any kind.
 #[derive(Debug, Serialize, Deserialize)]

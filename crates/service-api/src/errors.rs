@@ -1,5 +1,7 @@
 //! The body of every error response, and its codes.
 
+use std::borrow::Cow;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -142,21 +144,45 @@ impl Reason {
     }
 }
 
-fn details(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "properties": {
-            "reason": { "type": "string", "enum": Reason::ALL.map(Reason::as_str) },
-            "fields": { "type": "object", "additionalProperties": { "type": "string" } },
-            "maxAge": { "type": "integer" },
-            "connectionId": { "type": "string", "pattern": pattern(ConnectionId::KIND) },
-        },
-    })
+/// The members of [`ErrorBody::details`], for the schema.
+struct ErrorDetails;
+
+impl JsonSchema for ErrorDetails {
+    fn schema_name() -> Cow<'static, str> {
+        "ErrorDetails".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "What a program can act on. A newer server may send other members.",
+            "properties": {
+                "reason": {
+                    "type": "string",
+                    "enum": Reason::ALL.map(Reason::as_str),
+                    "description": "Why a genuine credential is not valid. A newer server may send others.",
+                },
+                "fields": {
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                    "description": "What is wrong with the fields of the body, by the name of the field.",
+                },
+                "maxAge": { "type": "integer", "description": "The maximum age of the sign-in, in seconds." },
+                "connectionId": {
+                    "type": "string",
+                    "pattern": pattern(ConnectionId::KIND),
+                    "description": "The connection through which the user has to sign in.",
+                },
+            },
+        })
+    }
 }
 
 /// The body of every error response.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Error")]
 pub struct ErrorBody {
+    /// The error code, for programs. A newer server may send others.
     pub error: ErrorCode,
     /// A sentence for people: what happened, and what to do next. It may change.
     pub error_description: String,
@@ -165,6 +191,6 @@ pub struct ErrorBody {
     /// What a program can act on: why a token is not valid, which fields are invalid, the maximum age of a sign-in in
     /// seconds, or the connection through which the user has to sign in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "details")]
+    #[schemars(with = "ErrorDetails")]
     pub details: Option<serde_json::Value>,
 }

@@ -15,6 +15,7 @@ pub const MOST_REPORTED: usize = 100;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenLeaks {
+    /// The leaked tokens.
     #[schemars(length(min = 1, max = MOST_REPORTED))]
     pub tokens: Vec<Leaked>,
 }
@@ -24,7 +25,10 @@ pub struct TokenLeaks {
 #[serde(untagged)]
 pub enum Leaked {
     Alone(PresentedToken),
-    Found { token: PresentedToken },
+    Found {
+        /// The leaked token.
+        token: PresentedToken,
+    },
 }
 
 impl Leaked {
@@ -39,6 +43,7 @@ impl Leaked {
 /// The response to every report, whatever its tokens.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReceived {
+    /// Always `true`, whatever was reported.
     pub received: bool,
 }
 

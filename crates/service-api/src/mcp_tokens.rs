@@ -29,6 +29,7 @@ pub struct CreateMcpTokens {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RefreshMcpTokens {
+    /// The newest refresh token of the pair.
     pub refresh_token: PresentedToken,
 }
 
@@ -37,5 +38,6 @@ pub struct RefreshMcpTokens {
 pub struct McpTokens {
     #[serde(flatten)]
     pub tokens: TokenResponse<McpRefresh>,
+    /// The client of the tokens: `service-mcp`.
     pub client_id: String,
 }

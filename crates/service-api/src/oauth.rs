@@ -117,10 +117,15 @@ impl TokenRequest {
 #[serde(bound = "")]
 #[schemars(rename = "TokenResponse", bound = "")]
 pub struct TokenResponse<K: TokenKind = Refresh> {
+    /// The access token. Treat it as opaque.
     pub access_token: AccessToken,
+    /// How to send it: `Authorization: Bearer <access_token>`.
     pub token_type: TokenType,
+    /// Seconds until the access token expires.
     pub expires_in: i64,
+    /// The refresh token. Store it in place of the previous one, and protect it like a password.
     pub refresh_token: Token<K>,
+    /// The granted scopes, separated by spaces.
     pub scope: String,
     /// The default space of the tokens. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,12 +145,17 @@ impl<K: TokenKind> fmt::Debug for TokenResponse<K> {
 /// `POST /oauth/revoke` and `POST /oauth/introspect`: a token, and the authentication of the client.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AboutToken {
+    /// The token to revoke or to introspect.
     pub token: Option<PresentedToken>,
     /// Accepted and ignored: the kind of a token is known from its prefix.
     pub token_type_hint: Option<String>,
+    /// The client that the token was issued to.
     pub client_id: Option<String>,
+    /// The secret of a confidential client.
     pub client_secret: Option<ClientSecret>,
+    /// The signed assertion of a client that authenticates with a key.
     pub client_assertion: Option<ClientAssertion>,
+    /// `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`
     pub client_assertion_type: Option<String>,
 }
 
@@ -164,6 +174,7 @@ impl AboutToken {
 /// The state of a token (RFC 7662). A token that is not valid has `active: false` and no other field.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Introspection {
+    /// Whether the token is valid now.
     pub active: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub token: Option<IntrospectedToken>,
@@ -172,20 +183,31 @@ pub struct Introspection {
 /// The claims of a valid token.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct IntrospectedToken {
+    /// `Bearer` for an access token.
     pub token_type: IntrospectedKind,
+    /// The scopes, separated by spaces.
     pub scope: String,
+    /// The client that the token was issued to.
     pub client_id: String,
+    /// The user.
     pub sub: UserId,
+    /// The resource that the token is for.
     pub aud: String,
+    /// The issuer: the base URL.
     pub iss: String,
+    /// When the token was issued, in seconds since 1970.
     pub iat: i64,
+    /// When the token expires, in seconds since 1970.
     pub exp: i64,
+    /// The ID of an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jti: Option<AccessTokenId>,
+    /// The default workspace of the token. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
 }
 
+/// The kind of an introspected token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IntrospectedKind {
@@ -194,6 +216,7 @@ pub enum IntrospectedKind {
     RefreshToken,
 }
 
+/// How a token is sent (RFC 6750).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TokenType {
     Bearer,

@@ -13,6 +13,7 @@ pub const MAX_LIMIT: u16 = 100;
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
+    /// The items of this page.
     pub data: Vec<T>,
     /// The cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -280,7 +280,12 @@ impl JsonSchema for Scopes {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let words: Vec<_> = Self::ALL.words().collect();
-        json_schema!({ "type": "array", "items": { "type": "string", "enum": words }, "uniqueItems": true })
+        json_schema!({
+            "type": "array",
+            "items": { "type": "string", "enum": words },
+            "uniqueItems": true,
+            "description": "OAuth scopes.",
+        })
     }
 }
 

@@ -21,14 +21,18 @@ pub struct SearchPacks {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = PACK_TYPES))]
     pub pack_type: String,
+    /// The words to search for.
     #[schemars(length(min = 1, max = MAX_QUERY), regex(pattern = NOT_BLANK))]
     pub query: String,
     /// The spaces to search. Default: personal space and the workspace that the request runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub scopes: Option<Vec<ContentScope>>,
+    /// The maximum number of results on a page. Default: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_LIMIT))]
     pub limit: Option<u16>,
+    /// `nextCursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -46,7 +50,9 @@ pub struct Found {
 /// A part of a snippet, which matches or does not.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
+    /// The text of the segment.
     pub text: String,
+    /// Whether the segment matches the query.
     #[serde(rename = "match")]
     pub is_match: bool,
 }

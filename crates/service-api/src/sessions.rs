@@ -5,21 +5,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
-    ids::{GrantId, WorkspaceId},
+    ids::{BrowserSessionId, GrantId, WorkspaceId},
     instant,
     scope::Scopes,
 };
+
+/// A page of the active sessions of a user.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionPage {
+    /// The sessions of clients, the newest first.
+    pub data: Vec<Session>,
+    /// The browsers that the user is signed in with, the newest first. Only on the first page, which has the 100 newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub browsers: Vec<SignedInBrowser>,
+    /// The cursor of the next page; absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A browser that a user is signed in with. It is revoked like a session, by its id.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignedInBrowser {
+    /// The ID of the browser's session.
+    pub id: BrowserSessionId,
+    /// When the user signed in.
+    #[serde(with = "instant::Written")]
+    pub signed_in_at: Timestamp,
+    /// When it was last used. This is recorded every few minutes.
+    #[serde(with = "instant::Written")]
+    pub last_used_at: Timestamp,
+}
 
 /// An active session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
+    /// The ID of the session.
     pub id: GrantId,
+    /// The client that the user signed in with.
     pub client: SessionClient,
     /// The default space of its tokens. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+    /// The scopes of the session.
     pub scopes: Scopes,
+    /// When it began.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
     /// The network address that it was opened from.
@@ -27,6 +59,7 @@ pub struct Session {
     /// When it was last refreshed, which happens every few minutes while it is in use.
     #[serde(with = "instant::Written")]
     pub last_used_at: Timestamp,
+    /// The network address that it was last refreshed from.
     pub last_used_from: String,
     /// When it expires, even if it stays in use.
     #[serde(with = "instant::Written")]
@@ -74,13 +107,18 @@ impl MadeTreatment {
 /// The client of a session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SessionClient {
+    /// The ID of the client.
     pub id: String,
+    /// The name of the client.
     pub name: String,
 }
 
 /// The result of revoking all other sessions.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OthersEnded {
-    /// The number of revoked sessions.
+    /// The number of revoked sessions, without browsers.
     pub ended: u64,
+    /// The number of browsers that were signed out.
+    #[serde(default)]
+    pub browsers: u64,
 }

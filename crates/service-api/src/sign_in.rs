@@ -12,6 +12,7 @@ use crate::{
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginOptionsRequest {
+    /// The email address of the user.
     #[schemars(email)]
     pub email: String,
     /// The device secret of an earlier sign-in, which has its own rate limit. An unknown one, or one of another address, has
@@ -23,6 +24,7 @@ pub struct LoginOptionsRequest {
 /// The sign-in methods of an email address, preferred first.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LoginOptions {
+    /// The sign-in methods, preferred first.
     pub methods: Vec<LoginMethod>,
 }
 
@@ -35,10 +37,14 @@ pub enum LoginMethod {
     Otp,
     /// The authorization code grant with PKCE, in a browser.
     #[serde(rename_all = "camelCase")]
-    Browser { authorize_url: String },
+    Browser {
+        /// Where the sign-in begins: the authorization endpoint.
+        authorize_url: String,
+    },
     /// The company's identity provider, in a browser.
     #[serde(rename_all = "camelCase")]
     Sso {
+        /// The ID of the connection.
         connection_id: ConnectionId,
         /// What the company calls its sign-in.
         display_name: String,
@@ -53,6 +59,7 @@ pub enum LoginMethod {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OtpRequest {
+    /// The email address that the code is sent to.
     #[schemars(email)]
     pub email: String,
     /// The only client that can redeem the code. Default: any first-party client.
@@ -68,6 +75,7 @@ pub struct OtpRequest {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OtpRequested {
+    /// The ID to send as `otp_id` with the code.
     pub otp_id: OtpId,
     /// Seconds until the code expires.
     pub expires_in: i64,

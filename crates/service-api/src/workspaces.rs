@@ -31,12 +31,13 @@ pub enum ContentScope {
     Workspace,
 }
 
-/// The role of a member in a workspace. A `member` reads and writes.
+/// The role of a member in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Manages members and deletes the workspace, and has the rights of a member.
     Owner,
+    /// Reads and writes.
     Member,
     /// Reads. A write is rejected, whatever the scopes of the token.
     Viewer,
@@ -61,10 +62,13 @@ pub const MAX_NAME: usize = 100;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workspace {
+    /// The ID of the workspace.
     pub id: WorkspaceId,
+    /// The name of the workspace.
     pub name: String,
     /// The role of the caller.
     pub role: Role,
+    /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
 }
@@ -78,6 +82,7 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> R
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenameWorkspace {
+    /// The new name.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "String", length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: Option<String>,
@@ -87,6 +92,7 @@ pub struct RenameWorkspace {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameWorkspace {
+    /// The name. Everyone whom the workspace invites can read it.
     #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = ONE_LINE))]
     pub name: String,
 }
@@ -95,9 +101,13 @@ pub struct NameWorkspace {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
+    /// The ID of the user.
     pub user_id: UserId,
+    /// The email address of the user.
     pub email: String,
+    /// The role of the user in the workspace.
     pub role: Role,
+    /// When the user became a member.
     #[serde(with = "instant::Written")]
     pub joined_at: Timestamp,
 }
@@ -106,6 +116,7 @@ pub struct Member {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {
+    /// The new role.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Role")]
     pub role: Option<Role>,
@@ -115,9 +126,10 @@ pub struct ChangeRole {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Invite {
+    /// The email address to invite.
     #[schemars(email)]
     pub email: String,
-    /// Default: `member`.
+    /// The role that accepting gives. Default: `member`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }
@@ -126,11 +138,16 @@ pub struct Invite {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invitation {
+    /// The ID of the invitation.
     pub id: InvitationId,
+    /// The invited email address.
     pub email: String,
+    /// The role that accepting gives.
     pub role: Role,
+    /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
+    /// When it expires.
     #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
 }
@@ -139,8 +156,11 @@ pub struct Invitation {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceivedInvitation {
+    /// The ID of the invitation.
     pub id: InvitationId,
+    /// The workspace that the user is invited to.
     pub workspace_id: WorkspaceId,
+    /// The name of the workspace.
     pub workspace_name: String,
     /// The invited email address.
     pub email: String,
@@ -148,8 +168,10 @@ pub struct ReceivedInvitation {
     pub role: Role,
     /// The email address of the owner who sent it.
     pub invited_by: String,
+    /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
+    /// When it expires.
     #[serde(with = "instant::Written")]
     pub expires_at: Timestamp,
 }
@@ -158,9 +180,11 @@ pub struct ReceivedInvitation {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedWorkspace {
+    /// The ID of the workspace.
     pub workspace_id: WorkspaceId,
     /// The name that it had when it was blocked.
     pub name: String,
+    /// When it was blocked.
     #[serde(with = "instant::Written")]
     pub blocked_at: Timestamp,
 }
@@ -169,10 +193,14 @@ pub struct BlockedWorkspace {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceView {
+    /// Whether the request runs in personal space or in a workspace.
     pub scope: ContentScope,
+    /// The workspace. Absent: personal space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
+    /// The role of the user in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// What selected the space.
     pub because: SpaceSource,
 }

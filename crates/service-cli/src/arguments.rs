@@ -4,9 +4,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use service_api::{sessions::MadeTreatment, workspaces::Role};
 
 use crate::{
+    api_arguments::RequestFields,
+    audit_arguments::AuditArgs,
+    config_arguments::ConfigCommand,
+    content_arguments::{PackContentCommand, ProjectContentCommand},
     credentials::StoreKind,
+    mcp_arguments::McpCommand,
+    open_arguments::OpenArgs,
     sso_arguments::{ConnectionCommand, DomainCommand},
     terminal::RequestedMethod,
+    token_arguments::RotateTokenArgs,
+    workspace_arguments::CreateWorkspaceArgs,
 };
 
 /// Work with Service from the command line
@@ -67,7 +75,7 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// Show the signed-in user, credential and workspace
     Whoami,
-    /// Create, list and revoke CLI tokens
+    /// Create, list, rotate and revoke CLI tokens
     #[command(subcommand)]
     Token(TokenCommand),
     /// Choose a workspace and manage its members
@@ -76,10 +84,10 @@ pub(crate) enum Command {
     /// Answer invitations that you received
     #[command(subcommand)]
     Invitation(InvitationCommand),
-    /// List and restore projects
+    /// Create, view, edit, delete and restore projects
     #[command(subcommand)]
     Project(ProjectCommand),
-    /// Search and restore packs
+    /// Search, create, view, edit, delete and restore packs
     #[command(subcommand)]
     Pack(PackCommand),
     /// List and revoke your sessions
@@ -91,8 +99,15 @@ pub(crate) enum Command {
     /// Connect AI assistants and other MCP clients
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// List audit events of your account or a workspace
+    Audit(AuditArgs),
     /// Send an API request with your credentials
     Api(ApiArgs),
+    /// Open a page of the service in your browser
+    Open(OpenArgs),
+    /// View and change settings of this command
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Check your setup for problems
     Doctor(DoctorArgs),
     /// Print a shell completion script
@@ -100,7 +115,7 @@ pub(crate) enum Command {
         /// Shell to complete for
         shell: clap_complete::Shell,
     },
-    /// Show help for a command, or for: environment, exit-codes, json
+    /// Show help for a command, or for: options, environment, exit-codes, json
     Help {
         #[arg(value_name = "COMMAND|TOPIC")]
         topic: Vec<String>,
@@ -151,6 +166,8 @@ pub(crate) enum TokenCommand {
         #[arg(long, default_value = "active", value_parser = ["active", "expired", "revoked", "all"])]
         status: String,
     },
+    /// Replace a token with a new one (shown once)
+    Rotate(RotateTokenArgs),
     /// Revoke tokens
     Revoke {
         /// Tokens to revoke
@@ -182,7 +199,7 @@ pub(crate) struct CreateTokenArgs {
 pub(crate) enum TokenFormat {
     /// Only the token
     Raw,
-    /// `SERVICE_TOKEN=…`
+    /// `SERVICE_API_URL=…` and `SERVICE_TOKEN=…`, a line each
     Env,
 }
 
@@ -191,14 +208,15 @@ pub(crate) enum WorkspaceCommand {
     /// List your workspaces
     #[command(visible_alias = "ls")]
     List,
+    /// Create a workspace
+    Create(CreateWorkspaceArgs),
     /// Set the workspace for later commands
-    #[command(group = clap::ArgGroup::new("which").required(true))]
     Use {
-        /// Workspace ID
-        #[arg(group = "which")]
-        id: Option<String>,
+        /// Name or ID of a workspace, or `personal` [default: choose from a list]
+        #[arg(value_name = "NAME|ID", conflicts_with = "personal")]
+        workspace: Option<String>,
         /// Use your personal space
-        #[arg(long, group = "which")]
+        #[arg(long)]
         personal: bool,
     },
     /// Show the current workspace and where it is set
@@ -288,6 +306,8 @@ pub(crate) enum ProjectCommand {
     /// List projects
     #[command(visible_alias = "ls")]
     List,
+    #[command(flatten)]
+    Content(ProjectContentCommand),
     /// List deleted projects (in a workspace: owners only)
     Deleted,
     /// Restore projects deleted in the last 30 days (in a workspace: owners only)
@@ -300,6 +320,8 @@ pub(crate) enum ProjectCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum PackCommand {
+    #[command(flatten)]
+    Content(PackContentCommand),
     /// Search packs
     Search {
         /// Words to search for
@@ -372,81 +394,6 @@ pub(crate) enum AppCommand {
     },
 }
 
-#[derive(Subcommand)]
-pub(crate) enum McpCommand {
-    /// Print the configuration for an MCP client
-    Config(McpConfigArgs),
-    /// Create the MCP tokens that `service mcp serve` uses
-    Login(McpLoginArgs),
-    /// Revoke the MCP tokens and remove them from this computer
-    Logout,
-    /// Show the MCP tokens on this computer, without their secrets
-    Status,
-    /// Connect a client that only supports stdio (started by the client)
-    Serve,
-}
-
-#[derive(Args)]
-pub(crate) struct McpConfigArgs {
-    /// MCP client to configure
-    pub(crate) client: McpClientArg,
-    /// Connect through `service mcp serve` instead of HTTP
-    #[arg(long)]
-    pub(crate) stdio: bool,
-    /// Name of the server in the client
-    #[arg(long, default_value = "service", value_parser = parse_server_name)]
-    pub(crate) name: String,
-}
-
-/// An MCP client, as an argument names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum McpClientArg {
-    /// Claude Code
-    #[value(alias = "claude")]
-    ClaudeCode,
-    /// Claude Desktop
-    ClaudeDesktop,
-    /// Cursor
-    Cursor,
-    /// Visual Studio Code
-    #[value(name = "vscode", aliases = ["vs-code", "code", "copilot"])]
-    VsCode,
-    /// Codex
-    Codex,
-    /// Gemini CLI
-    #[value(alias = "gemini")]
-    GeminiCli,
-    /// Windsurf
-    Windsurf,
-    /// Zed
-    Zed,
-    /// opencode
-    #[value(name = "opencode")]
-    OpenCode,
-    /// Any other client
-    Other,
-}
-
-/// Accepts names that need no quotes in any configuration file.
-fn parse_server_name(text: &str) -> Result<String, String> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    if is_plain && !text.is_empty() && !text.starts_with('-') {
-        return Ok(text.to_owned());
-    }
-    Err("use letters, digits, - and _".to_owned())
-}
-
-#[derive(Args, Default)]
-pub(crate) struct McpLoginArgs {
-    /// Create them for your personal space
-    #[arg(long, conflicts_with = "workspace_id")]
-    pub(crate) personal: bool,
-    /// Scope to grant: read, write, or one resource such as packs:write (repeatable) [default: the scopes of the tokens
-    /// that they replace, or read]
-    #[arg(long = "scope", value_name = "SCOPE")]
-    pub(crate) scopes: Vec<String>,
-}
-
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Check the MCP endpoint of a server as clients see it [default: /mcp on your server]
@@ -464,4 +411,6 @@ pub(crate) struct ApiArgs {
     /// File with the JSON body (- for stdin)
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<String>,
+    #[command(flatten)]
+    pub(crate) fields: RequestFields,
 }

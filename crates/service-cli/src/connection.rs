@@ -67,7 +67,8 @@ impl Connection {
 
     fn from_saved_session(context: &Context, origin: Origin) -> Result<Self, Failure> {
         let saved = context.saved_sign_in(&origin)?;
-        let record = saved.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(&origin))?;
+        let record =
+            saved.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(&context.profile, &origin))?;
         let workspace = WorkspaceSelection::from_saved(record.workspace.as_ref())
             .with_overrides(workspace_flag(context), &context.environment)?;
         let client = context.client(&origin)?;
@@ -82,21 +83,21 @@ impl Connection {
         context: &Context,
         call: impl AsyncFn(&Client, &AccessToken) -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        let mut error = match context.spin_while(self.try_call(&call)).await {
+        let mut error = match Box::pin(context.spin_while(self.try_call(&call))).await {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
         if self.needs_recent_sign_in(&error) {
-            reauthenticate(context, &self.origin).await?;
+            Box::pin(reauthenticate(context, &self.origin)).await?;
             // The refused request had no effect, so it is repeated with the new session.
-            error = match context.spin_while(self.try_call(&call)).await {
+            error = match Box::pin(context.spin_while(self.try_call(&call))).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
         }
         Err(match error {
             SessionError::Store(_) | SessionError::Busy => session_failed(error),
-            SessionError::NotSignedIn => explain::not_signed_in(&self.origin),
+            SessionError::NotSignedIn => explain::not_signed_in(&context.profile, &self.origin),
             SessionError::Ended(reason) => explain::session_ended(reason),
             SessionError::SsoAgain(connection_id) => explain::sso_again(&self.origin, connection_id),
             SessionError::Call(error) if error.is_code(ErrorCode::InsufficientScope) => {

@@ -11,22 +11,37 @@ use crate::{
     failure::{Failure, FailureCode},
     origin::Origin,
     output::{self, Output},
+    settings::{Setting, Settings},
     spinner,
     terminal::Terminal,
 };
+
+/// The profile of a user who names none.
+pub(crate) const DEFAULT_PROFILE: &str = "default";
 
 pub(crate) struct Context {
     pub(crate) environment: Environment,
     pub(crate) output: Output,
     pub(crate) global: GlobalOptions,
     pub(crate) profile: String,
+    settings: Settings,
+    /// Why the settings cannot be used, if they cannot.
+    settings_failure: Cell<Option<Failure>>,
     /// Whether this command has saved a new session, so that it must not say that nothing was saved.
     saved: Cell<bool>,
 }
 
 impl Context {
     pub(crate) fn gather(global: GlobalOptions) -> Self {
-        let environment = Environment::read();
+        let mut environment = Environment::read();
+        let (settings, settings_failure) = match Settings::read(&environment) {
+            Ok(settings) => {
+                let failure = settings.check().err();
+                (settings, failure)
+            }
+            Err(failure) => (Settings::default(), Some(failure)),
+        };
+        settings.complete(&mut environment);
         let json = global.json || global.jq.is_some();
         let terminal = Terminal::detect(&environment, global.no_input, json || global.quiet);
         let output = Output { json, jq: global.jq.clone(), quiet: global.quiet, terminal };
@@ -35,9 +50,17 @@ impl Context {
             environment,
             output,
             global,
-            profile: profile.unwrap_or_else(|| "default".to_owned()),
+            profile: profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned()),
+            settings,
+            settings_failure: Cell::new(settings_failure),
             saved: Cell::new(false),
         }
+    }
+
+    /// Fails if the settings file cannot be used. Its values are not ignored, because the command would then use another server,
+    /// profile or store than the user set.
+    pub(crate) fn check_settings(&self) -> Result<(), Failure> {
+        self.settings_failure.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn is_saved(&self) -> bool {
@@ -52,18 +75,9 @@ impl Context {
         self.output.terminal
     }
 
-    /// The URL of the service: `SERVICE_API_URL`, or the one that this profile last signed in to.
+    /// The URL of the service: `SERVICE_API_URL`, the setting, or the one that this profile last signed in to.
     pub(crate) fn origin(&self) -> Result<Origin, Failure> {
-        if let Some(url) = &self.environment.api_url {
-            return Origin::parse(url);
-        }
-        let last = self.credentials()?.last_origin(&self.profile).map_err(store_failed)?;
-        // There is no default: credentials go only to a service that the user named.
-        let last = last.ok_or_else(|| {
-            Failure::new(FailureCode::Usage, "No server is configured.")
-                .hint("Set SERVICE_API_URL to the URL of the service, for example https://service.example")
-        })?;
-        Origin::parse(&last)
+        find_origin(&self.environment, &self.settings, &self.profile)
     }
 
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
@@ -96,10 +110,30 @@ impl Context {
         Ok(if is_verbose { client.observed(output::log_exchange) } else { client })
     }
 
-    /// Runs `work`, with a spinner if the terminal shows one.
+    /// Runs a request, and says on the terminal that the command waits for it.
     pub(crate) async fn spin_while<T>(&self, work: impl Future<Output = T>) -> T {
-        spinner::spin_while(self.terminal(), work).await
+        self.wait_for("Waiting for the server", work).await
     }
+
+    /// Runs `work`, and says on the terminal what the command waits for.
+    pub(crate) async fn wait_for<T>(&self, waiting_for: &str, work: impl Future<Output = T>) -> T {
+        spinner::spin_while(self.terminal(), waiting_for, work).await
+    }
+}
+
+/// The URL of the service for a profile.
+pub(crate) fn find_origin(environment: &Environment, settings: &Settings, profile: &str) -> Result<Origin, Failure> {
+    if let Some(url) = environment.api_url.as_deref().or_else(|| settings.get(Setting::ApiUrl)) {
+        return Origin::parse(url);
+    }
+    let last = Credentials::open(environment)?.last_origin(profile).map_err(store_failed)?;
+    // There is no default: credentials go only to a service that the user named.
+    let last = last.ok_or_else(|| {
+        Failure::new(FailureCode::Usage, "No server is configured.")
+            .hint("Set SERVICE_API_URL to the URL of the service, for example https://service.example")
+            .hint("Or save it: service config set api-url https://service.example")
+    })?;
+    Origin::parse(&last)
 }
 
 pub(crate) fn store_failed(error: impl Into<StoreError>) -> Failure {

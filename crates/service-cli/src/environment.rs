@@ -102,6 +102,11 @@ impl Environment {
         }
     }
 
+    /// The directory of files that can be deleted at any time.
+    pub(crate) fn cache_dir() -> Result<PathBuf, Failure> {
+        choose_base_strategy().map(|base| base.cache_dir().join("service")).map_err(|_| no_home_directory(""))
+    }
+
     /// The directory of files that do not depend on `SERVICE_CONFIG_DIR`: the lock files of keyring entries.
     pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         etcetera::home_dir()

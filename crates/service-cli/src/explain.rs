@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use service_api::{
-    errors::{ErrorCode, Reason},
+    errors::{ErrorBody, ErrorCode, Reason},
     ids::ConnectionId,
     scope::Scopes,
     workspaces::PERSONAL,
@@ -11,6 +11,7 @@ use service_api::{
 use service_client::{Error, Refusal, Trouble};
 
 use crate::{
+    context::DEFAULT_PROFILE,
     duration::format_duration,
     failure::{Failure, FailureCode},
     origin::Origin,
@@ -30,9 +31,19 @@ pub(crate) struct CallContext<'a> {
     pub(crate) workspace: &'a WorkspaceSelection,
 }
 
-pub(crate) fn not_signed_in(origin: &Origin) -> Failure {
-    Failure::new(FailureCode::NotSignedIn, "Not signed in.")
-        .hint("service login")
+/// The profile has no session at the service.
+pub(crate) fn not_signed_in(profile: &str, origin: &Origin) -> Failure {
+    let command = match profile {
+        DEFAULT_PROFILE => "service login".to_owned(),
+        // Every name that a shell would not leave as it is gets no command to paste.
+        name if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) => {
+            format!("service login --profile {name}")
+        }
+        _ => "service login, with the same --profile".to_owned(),
+    };
+    let text = format!("Not signed in to {origin} (profile {}).", strip_control(profile));
+    Failure::new(FailureCode::NotSignedIn, text)
+        .hint(command)
         .hint("In CI: set SERVICE_TOKEN")
         .with("apiUrl", origin.as_str())
 }
@@ -192,6 +203,17 @@ pub(crate) fn explain_error(origin: &Origin, error: &Error) -> Failure {
     match error.refusal() {
         Some(refusal) => with_request(explain_refusal(refusal), refusal),
         None => explain_unreachable(origin, error),
+    }
+}
+
+/// Explains an error response that was not parsed.
+pub(crate) fn explain_raw(origin: &Origin, status: u16, body: &[u8]) -> Failure {
+    match serde_json::from_slice::<ErrorBody>(body) {
+        Ok(body) => {
+            let refusal = Refusal { status, body, retry_after: None, scope: None };
+            with_request(explain_refusal(&refusal), &refusal)
+        }
+        Err(_) => explain_unreachable(origin, &Error::Unexpected(status)),
     }
 }
 

@@ -139,6 +139,17 @@ impl Failure {
         self
     }
 
+    /// The HTTP status of the response that caused it, if one did.
+    pub(crate) fn status(&self) -> Option<u64> {
+        self.details.get("status").and_then(Value::as_u64)
+    }
+
+    /// Takes over what the JSON error says about the request of another failure, which this one explains better.
+    pub(crate) fn with_details_of(mut self, other: &Self) -> Self {
+        self.details.extend(other.details.clone());
+        self
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code.as_str(), "message": self.message });
         if let Value::Object(members) = &mut error {

@@ -1,9 +1,6 @@
 //! The only module that prints. Results go to standard output; messages, prompts and errors go to standard error.
 
-use std::{
-    borrow::Cow,
-    io::{self, IsTerminal as _, Write},
-};
+use std::io::{self, IsTerminal as _, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
@@ -11,8 +8,10 @@ use service_client::Exchange;
 
 use crate::{
     failure::{Failure, FailureCode},
-    jq,
+    jq::{self, FilterResult},
+    json_text,
     terminal::Terminal,
+    text::replace_control,
 };
 
 const SUCCESS_STYLE: Style = AnsiColor::Green.on_default();
@@ -33,11 +32,19 @@ impl Output {
     /// Prints the result of the command: `object` with `--json` or `--jq`, otherwise `lines`.
     pub(crate) fn result(&self, object: &Value, lines: &str) -> Result<(), Failure> {
         match &self.jq {
-            Some(filter) => jq::run_filter(filter, object)?.iter().try_for_each(|line| print_line(line)),
-            None if self.json => print_line(&object.to_string()),
+            Some(filter) => jq::run_filter(filter, object)?.iter().try_for_each(|result| match result {
+                FilterResult::Text(text) => print_line(text),
+                FilterResult::Json(json) => self.print_json(json),
+            }),
+            None if self.json => self.print_json(&object.to_string()),
             None if lines.is_empty() => Ok(()),
             None => print_line(lines),
         }
+    }
+
+    /// Prints JSON: indented and in color on a terminal, as one line elsewhere.
+    fn print_json(&self, json: &str) -> Result<(), Failure> {
+        if self.terminal.stdout { print_indented(json) } else { print_line(json) }
     }
 
     /// Prints that something was done.
@@ -104,14 +111,45 @@ pub(crate) fn log_exchange(exchange: &Exchange<'_>) {
     print_to_stderr(&format!("debug: {} {} {status} {request} {took} ms", exchange.method, exchange.path));
 }
 
-/// Prints a response body unchanged; on a terminal, without control characters.
+/// Prints a response body unchanged. On a terminal, JSON is indented and in color, and nothing controls the terminal.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = if stdout.is_terminal() {
+        let text = String::from_utf8_lossy(bytes);
+        if json_text::is_container(&text) {
+            drop(stdout);
+            return write_indented(&text);
+        }
+        stdout.write_all(replace_control(&text).as_bytes())
+    } else {
+        stdout.write_all(bytes)
+    };
+    check_written(written.and_then(|()| stdout.flush()))
+}
+
+/// Prints a part of the output; on a terminal, without control characters. Returns whether the reader wants more: one that
+/// closed the pipe, as `head -1` does, does not.
+pub(crate) fn print_chunk(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     let written = if stdout.is_terminal() {
         stdout.write_all(replace_control(&String::from_utf8_lossy(bytes)).as_bytes())
     } else {
         stdout.write_all(bytes)
     };
+    let written = written.and_then(|()| stdout.flush());
+    let is_closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    check_written(written).map(|()| !is_closed)
+}
+
+/// Prints valid JSON on a terminal, indented and in color.
+fn print_indented(json: &str) -> Result<(), Failure> {
+    write_indented(json)?;
+    print_line("")
+}
+
+fn write_indented(json: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let written = write!(stdout, "{}", json_text::indent(json));
     check_written(written.and_then(|()| stdout.flush()))
 }
 
@@ -138,6 +176,20 @@ pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     check_written(written.and_then(|()| stdout.flush()))
 }
 
+/// Prints text of the command itself, which can have styles, on standard output.
+pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let written = writeln!(stdout, "{text}");
+    check_written(written.and_then(|()| stdout.flush()))
+}
+
+/// Prints lines for a program on standard output.
+pub(crate) fn print_raw_lines(lines: &[String]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    lines.iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
+    stdout.flush()
+}
+
 /// Prints an error as JSON on standard error.
 pub(crate) fn print_json_failure(failure: &Failure) {
     print_to_stderr(&failure.to_json().to_string());
@@ -146,12 +198,6 @@ pub(crate) fn print_json_failure(failure: &Failure) {
 fn print_to_stderr(line: &str) {
     let mut stderr = anstream::stderr().lock();
     drop(writeln!(stderr, "{line}"));
-}
-
-/// Replaces control characters, so that text written by others cannot control the user's terminal.
-fn replace_control(text: &str) -> Cow<'_, str> {
-    let is_unsafe = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(is_unsafe) { Cow::Owned(text.replace(is_unsafe, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 /// Fails if the output could not be written. A reader that closed the pipe, as `head -1` does, is not a failure.

@@ -1,12 +1,31 @@
-//! Lists: aligned columns on a terminal, tab-separated values elsewhere.
+//! Lists: columns that fit the width of a terminal, tab-separated values elsewhere.
 
 use service_api::{Timestamp, instant};
 
-use crate::{clock, duration::format_count, output::Output};
+pub(crate) use crate::text::strip_control;
+use crate::{
+    clock,
+    duration::format_count,
+    output::Output,
+    text::{display_width, shorten},
+};
+
+/// The header of the column with the ID of each row. It is the last column on a terminal.
+const ID_HEADER: &str = "ID";
+/// The narrowest that a column of free text gets.
+const MIN_TEXT_COLUMNS: usize = 10;
+const COLUMN_GAP: &str = "  ";
+const DAY_SECONDS: i64 = 86_400;
+/// An expiry that is nearer than this is shown as the number of days until then.
+const NEAR_EXPIRY_DAYS: i64 = 14;
 
 /// The rows of a list, and the headers of its columns.
 pub(crate) struct Table {
     headers: &'static [&'static str],
+    /// The columns on a terminal, the most important first.
+    shown: Option<&'static [&'static str]>,
+    /// How many columns a script gets.
+    piped: usize,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -14,29 +33,74 @@ pub(crate) struct Table {
 pub(crate) struct Cell {
     shown: String,
     plain: String,
+    kind: CellKind,
+}
+
+/// Whether a value can be shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CellKind {
+    /// It can.
+    Text,
+    /// It is useless without its end.
+    Whole,
 }
 
 impl Cell {
     /// A value that reads the same everywhere.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         let shown = text.into();
-        Self { plain: shown.clone(), shown }
+        Self { plain: shown.clone(), shown, kind: CellKind::Text }
+    }
+
+    /// A value that reads the same everywhere and is never shortened, such as an ID.
+    pub(crate) fn whole(text: impl Into<String>) -> Self {
+        Self { kind: CellKind::Whole, ..Self::text(text) }
     }
 
     /// A value that is shown in one way on a terminal, and in another to a script.
     pub(crate) fn pair(shown: impl Into<String>, plain: impl Into<String>) -> Self {
-        Self { shown: shown.into(), plain: plain.into() }
+        Self { shown: shown.into(), plain: plain.into(), kind: CellKind::Text }
     }
 
     /// A point in time: its age or its date on a terminal, the full timestamp for a script.
     pub(crate) fn time(at: Option<Timestamp>) -> Self {
-        at.map_or_else(|| Self::pair("never", ""), |at| Self::pair(format_age(at, clock::now()), instant::to_text(at)))
+        Self::instant(at, format_age)
+    }
+
+    /// When something expires: in how many days or its date on a terminal, the full timestamp for a script.
+    pub(crate) fn expiry(at: Option<Timestamp>) -> Self {
+        Self::instant(at, format_expiry)
+    }
+
+    fn instant(at: Option<Timestamp>, format: fn(Timestamp, Timestamp) -> String) -> Self {
+        let cell =
+            at.map_or_else(|| Self::pair("never", ""), |at| Self::pair(format(at, clock::now()), instant::to_text(at)));
+        Self { kind: CellKind::Whole, ..cell }
+    }
+
+    /// Marks a row, such as the current one. The script gets a word for it.
+    pub(crate) fn mark(is_marked: bool, word: &str) -> Self {
+        let cell = if is_marked { Self::pair("*", word) } else { Self::text("") };
+        Self { kind: CellKind::Whole, ..cell }
     }
 }
 
 impl Table {
     pub(crate) const fn new(headers: &'static [&'static str]) -> Self {
-        Self { headers, rows: Vec::new() }
+        Self { headers, shown: None, piped: headers.len(), rows: Vec::new() }
+    }
+
+    /// Names the columns on a terminal, the most important first. Those at the end are left out if there is no room. Without
+    /// this, all columns are shown in their order. The ID is last in any case.
+    pub(crate) const fn shown(mut self, headers: &'static [&'static str]) -> Self {
+        self.shown = Some(headers);
+        self
+    }
+
+    /// Gives a script only the first columns.
+    pub(crate) const fn piped(mut self, columns: usize) -> Self {
+        self.piped = columns;
+        self
     }
 
     pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
@@ -44,34 +108,95 @@ impl Table {
     }
 
     pub(crate) fn render(&self, output: &Output) -> String {
-        if output.terminal.stdout { self.render_columns() } else { self.render_tabs() }
+        if !output.terminal.stdout {
+            return self.render_tabs();
+        }
+        let ellipsis = if output.terminal.dumb { "..." } else { "…" };
+        self.render_columns(output.terminal.columns, ellipsis)
     }
 
     fn render_tabs(&self) -> String {
         let plain = |cell: &Cell| cell.plain.replace(['\t', '\n', '\r'], " ");
-        let line = |row: &Vec<Cell>| row.iter().map(plain).collect::<Vec<_>>().join("\t");
+        let line = |row: &Vec<Cell>| row.iter().take(self.piped).map(plain).collect::<Vec<_>>().join("\t");
         self.rows.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn render_columns(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.shown.chars().count());
-            cells.chain([self.headers[column].chars().count()]).max().unwrap_or_default()
+    fn render_columns(&self, width: usize, ellipsis: &str) -> String {
+        let mut columns: Vec<_> = self.column_order().into_iter().map(|index| self.column(index)).collect();
+        columns.retain(|column| column.width > 0);
+        fit(&mut columns, width);
+        let line = |index: Option<usize>| {
+            let pad = |column: &Column| {
+                let text = shorten(&column.texts[index.map_or(0, |row| row + 1)], column.width, ellipsis);
+                format!("{text}{}", " ".repeat(column.width.saturating_sub(display_width(&text))))
+            };
+            columns.iter().map(pad).collect::<Vec<_>>().join(COLUMN_GAP).trim_end().to_owned()
         };
-        let widths: Vec<_> = (0..self.headers.len()).map(width).collect();
-        let line = |texts: Vec<&str>| {
-            let padded = texts.iter().zip(&widths).map(|(text, width)| format!("{:width$}", strip_control(text)));
-            padded.collect::<Vec<_>>().join("   ").trim_end().to_owned()
+        let lines = [None].into_iter().chain((0..self.rows.len()).map(Some));
+        lines.map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The columns on a terminal. The ID is last, because it is long and everything else is read first.
+    fn column_order(&self) -> Vec<usize> {
+        let all: Vec<usize> = match self.shown {
+            Some(shown) => {
+                shown.iter().filter_map(|name| self.headers.iter().position(|known| known == name)).collect()
+            }
+            None => (0..self.headers.len()).collect(),
         };
-        let headers = line(self.headers.to_vec());
-        let rows = self.rows.iter().map(|row| line(row.iter().map(|cell| cell.shown.as_str()).collect()));
-        [headers].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+        let (ids, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|index| self.headers[*index] == ID_HEADER);
+        others.into_iter().chain(ids).collect()
+    }
+
+    fn column(&self, index: usize) -> Column {
+        let cells = || self.rows.iter().filter_map(|row| row.get(index));
+        let texts: Vec<_> = [strip_control(self.headers[index])]
+            .into_iter()
+            .chain(self.rows.iter().map(|row| strip_control(row.get(index).map_or("", |cell| &cell.shown))))
+            .collect();
+        let width = texts.iter().map(|text| display_width(text)).max().unwrap_or_default();
+        let is_id = self.headers[index] == ID_HEADER;
+        let is_whole = is_id || cells().any(|cell| cell.kind == CellKind::Whole);
+        let narrowest = if is_whole { width } else { width.min(MIN_TEXT_COLUMNS.max(display_width(&texts[0]))) };
+        Column { texts, width, narrowest, is_id }
     }
 }
 
-/// Replaces control characters with spaces, so that names chosen by other users cannot control the terminal.
-pub(crate) fn strip_control(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+/// A column on a terminal: its header and its values.
+struct Column {
+    texts: Vec<String>,
+    width: usize,
+    narrowest: usize,
+    is_id: bool,
+}
+
+/// Makes columns fit: shortens the widest texts first. If that is not enough, it leaves out the last column that is not the ID,
+/// and tries again.
+fn fit(columns: &mut Vec<Column>, width: usize) {
+    let natural: Vec<_> = columns.iter().map(|column| column.width).collect();
+    let mut excess = total_width(columns).saturating_sub(width);
+    while excess > 0 {
+        let widest =
+            columns.iter_mut().filter(|column| column.width > column.narrowest).max_by_key(|column| column.width);
+        let Some(widest) = widest else { break };
+        widest.width -= 1;
+        excess -= 1;
+    }
+    if excess == 0 {
+        return;
+    }
+    // The first column with a header says what the row is.
+    let first = columns.iter().position(|column| !column.texts[0].is_empty()).unwrap_or_default();
+    let Some(last) = columns.iter().rposition(|column| !column.is_id).filter(|index| *index > first) else { return };
+    for (column, natural) in columns.iter_mut().zip(natural) {
+        column.width = natural;
+    }
+    columns.remove(last);
+    fit(columns, width);
+}
+
+fn total_width(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width).sum::<usize>() + COLUMN_GAP.len() * columns.len().saturating_sub(1)
 }
 
 pub(crate) fn format_date(at: Timestamp) -> String {
@@ -83,7 +208,15 @@ fn format_age(at: Timestamp, now: Timestamp) -> String {
     match now.as_second() - at.as_second() {
         seconds @ 0..60 => ago(seconds, "second"),
         seconds @ 60..3600 => ago(seconds / 60, "minute"),
-        seconds @ 3600..86_400 => ago(seconds / 3600, "hour"),
+        seconds @ 3600..DAY_SECONDS => ago(seconds / 3600, "hour"),
+        _ => format_date(at),
+    }
+}
+
+fn format_expiry(at: Timestamp, now: Timestamp) -> String {
+    match (at.as_second() - now.as_second()).div_euclid(DAY_SECONDS) {
+        0 => "today".to_owned(),
+        days @ 1..NEAR_EXPIRY_DAYS => format!("in {}", format_count(days.unsigned_abs(), "day")),
         _ => format_date(at),
     }
 }
@@ -92,10 +225,13 @@ fn format_age(at: Timestamp, now: Timestamp) -> String {
 mod tests {
     use super::*;
 
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
     #[test]
     fn recent_times_are_shown_as_ages_and_others_as_dates() {
-        let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let before = |seconds: i64| format_age(Timestamp::from_second(1_800_000_000 - seconds).unwrap(), now);
+        let before = |seconds: i64| format_age(at(1_800_000_000 - seconds), at(1_800_000_000));
         assert_eq!(before(1), "1 second ago");
         assert_eq!(before(150), "2 minutes ago");
         assert_eq!(before(7200), "2 hours ago");
@@ -104,7 +240,70 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_control_the_terminal() {
-        assert_eq!(strip_control("a\x1b[31mb\u{9b}c\n"), "a [31mb c ");
+    fn near_expiries_are_shown_in_days_and_others_as_dates_fh_14() {
+        let after = |seconds: i64| format_expiry(at(1_800_000_000 + seconds), at(1_800_000_000));
+        assert_eq!(after(3600), "today");
+        assert_eq!(after(DAY_SECONDS), "in 1 day");
+        assert_eq!(after(13 * DAY_SECONDS + 5), "in 13 days");
+        assert_eq!(after(14 * DAY_SECONDS), "2027-01-29");
+        assert_eq!(after(-3600), "2027-01-15");
+    }
+
+    fn tokens() -> Table {
+        let mut table = Table::new(&["ID", "NAME", "SCOPES", "LAST USED", "NOTE"]).shown(&[
+            "NAME",
+            "SCOPES",
+            "NOTE",
+            "LAST USED",
+            "ID",
+        ]);
+        for (number, name) in
+            ["Build server of the release team", "日本語の名前がとても長いプロジェクト"].into_iter().enumerate()
+        {
+            table.add_row([
+                Cell::whole(format!("clit_0000000000000000000000000{number}")),
+                Cell::text(name),
+                Cell::text("read write"),
+                Cell::time(Some(at(1_000_000_000))),
+                Cell::text("\u{202e}note\x1b[31m"),
+            ]);
+        }
+        table
+    }
+
+    #[test]
+    fn columns_fit_the_terminal_and_the_id_is_last_and_whole_fh_14() {
+        for width in 40..200 {
+            let shown = tokens().render_columns(width, "…");
+            for (number, line) in shown.lines().enumerate() {
+                assert!(display_width(line) <= width.max(43), "{width}: {line}");
+                assert!(!line.contains(['\u{202e}', '\u{1b}']), "{line:?}");
+                assert!(
+                    number == 0 || line.ends_with(&format!("clit_0000000000000000000000000{}", number - 1)),
+                    "{line}"
+                );
+            }
+        }
+        let wide = tokens().render_columns(200, "…");
+        assert_eq!(
+            wide.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(),
+            ["NAME", "SCOPES", "NOTE", "LAST", "USED", "ID"]
+        );
+        assert!(wide.contains("Build server of the release team  ") && wide.contains("2001-09-09"), "{wide}");
+        // The least important column goes first.
+        let narrow = tokens().render_columns(70, "…");
+        assert!(!narrow.contains("LAST USED") && narrow.contains("NOTE"), "{narrow}");
+        let narrowest = tokens().render_columns(40, "…");
+        assert!(narrowest.starts_with("NAME") && !narrowest.contains("SCOPES"), "{narrowest}");
+    }
+
+    #[test]
+    fn a_script_gets_full_values_in_their_order_fh_14() {
+        let mut table = tokens().piped(3);
+        table.add_row([Cell::text("id"), Cell::text("a\tb\nc"), Cell::pair("shown", "plain"), Cell::text("left out")]);
+        let piped = table.render_tabs();
+        let first = piped.lines().next().unwrap();
+        assert_eq!(first, "clit_00000000000000000000000000\tBuild server of the release team\tread write");
+        assert!(piped.ends_with("id\ta b c\tplain"), "{piped}");
     }
 }

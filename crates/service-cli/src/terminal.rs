@@ -4,6 +4,9 @@ use std::io::IsTerminal as _;
 
 use crate::environment::Environment;
 
+/// The width of a terminal that does not say how wide it is.
+const DEFAULT_COLUMNS: usize = 80;
+
 /// Whether the standard streams are terminals, and how the command may use them.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
@@ -17,6 +20,8 @@ pub(crate) struct Terminal {
     pub(crate) no_input: bool,
     /// `--json` or `--quiet`: messages are not shown.
     pub(crate) silent: bool,
+    /// The width of the terminal that standard output is.
+    pub(crate) columns: usize,
 }
 
 impl Terminal {
@@ -29,6 +34,7 @@ impl Terminal {
             ci: environment.ci,
             no_input: no_input || environment.no_input,
             silent,
+            columns: read_columns(),
         }
     }
 
@@ -37,15 +43,26 @@ impl Terminal {
         self.stdin && self.stderr && !self.ci && !self.no_input
     }
 
+    /// Whether a user sees what the command waits for.
+    pub(crate) const fn can_report_progress(self) -> bool {
+        self.stderr && !self.ci && !self.silent
+    }
+
     /// Whether a spinner can be shown.
     pub(crate) const fn can_animate(self) -> bool {
-        self.stderr && !self.ci && !self.silent && !self.dumb
+        self.can_report_progress() && !self.dumb
     }
 
     /// Whether symbols such as `✓` can be shown on standard error.
     pub(crate) const fn can_show_symbols(self) -> bool {
         self.stderr && !self.dumb
     }
+}
+
+/// The width of the terminal, or 80 columns if it does not say.
+fn read_columns() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    size.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0).unwrap_or(DEFAULT_COLUMNS)
 }
 
 /// The sign-in method that the user requested with `--method`.
@@ -141,11 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn the_spinner_needs_a_terminal_and_permission() {
+    fn progress_needs_a_terminal_and_permission() {
         for bits in 0..32_u8 {
             let on = |bit: u8| bits & 1 << bit != 0;
             let here =
                 Terminal { stdout: on(0), stderr: on(1), ci: on(2), silent: on(3), dumb: on(4), ..Terminal::default() };
+            assert_eq!(here.can_report_progress(), on(1) && !on(2) && !on(3), "{here:?}");
             assert_eq!(here.can_animate(), on(1) && !on(2) && !on(3) && !on(4), "{here:?}");
         }
     }

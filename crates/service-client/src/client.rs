@@ -41,26 +41,33 @@ type Observer = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 /// A request and its response as a log can show them: without query, headers and bodies.
 #[derive(Debug)]
 pub struct Exchange<'a> {
+    /// The HTTP method.
     pub method: &'a str,
+    /// The path of the URL, without its query.
     pub path: &'a str,
-    /// `None` if there was no response.
+    /// The HTTP status, or `None` if there was no response.
     pub status: Option<u16>,
     /// The ID by which the service logs the request.
     pub request_id: Option<&'a str>,
+    /// The time from sending the request to the end of the response.
     pub took: Duration,
 }
 
 /// A response that was not parsed.
 pub struct Raw {
+    /// The HTTP status.
     pub status: u16,
+    /// The body as it arrived.
     pub body: Vec<u8>,
 }
 
 /// A response to a request without a token, with its headers.
 #[derive(Debug)]
 pub struct PublicResponse {
+    /// The HTTP status.
     pub status: u16,
     headers: header::HeaderMap,
+    /// The body as it arrived.
     pub body: Vec<u8>,
 }
 
@@ -260,6 +267,14 @@ impl<Response> Call<'_, Response> {
         self
     }
 
+    /// Adds a header, if there is a value for it. A value that HTTP does not allow makes the request fail.
+    pub(crate) fn header(mut self, name: &'static str, value: Option<&str>) -> Self {
+        if let Some(value) = value {
+            self.request = self.request.header(name, value);
+        }
+        self
+    }
+
     /// Marks the request as one that the service answers in the same way when it is repeated.
     pub(crate) fn repeatable(mut self) -> Self {
         self.repeatable = true;
@@ -276,14 +291,21 @@ impl<Response> Call<'_, Response> {
 
     /// Sends the request, and reads the response as another type than the operation declares.
     pub(crate) async fn send_as<T: DeserializeOwned>(self) -> Result<T, Error> {
+        Ok(self.send_tagged().await?.0)
+    }
+
+    /// Sends the request, and reads the response and its `ETag`, if it has one.
+    pub(crate) async fn send_tagged<T: DeserializeOwned>(self) -> Result<(T, Option<String>), Error> {
         let has_body = self.has_body;
         let response = self.exchange().await?;
         let status = response.status().as_u16();
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
+        let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
         let bytes = if has_body { read(response).await? } else { b"null".to_vec() };
-        serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status))
+        let body = serde_json::from_slice(&bytes).map_err(|_| Error::Unexpected(status))?;
+        Ok((body, tag))
     }
 
     /// Sends the request, and retries after a temporary failure if the request is repeatable.

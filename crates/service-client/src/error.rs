@@ -29,6 +29,7 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
+    /// The body: the code, a description for people, details for programs, and the ID of the request.
     pub body: ErrorBody,
     /// Seconds to wait before a retry.
     pub retry_after: Option<u64>,
@@ -53,14 +54,19 @@ impl Refusal {
 /// Why there was no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
+    /// The name of the host cannot be resolved.
     #[error("host not found")]
     NameNotFound,
+    /// The host refused the connection: there is no server at that port.
     #[error("connection refused")]
     NotListening,
+    /// The certificate of the host is not trusted.
     #[error("its TLS certificate is not trusted")]
     Tls,
+    /// There was no response before the timeout.
     #[error("no response in time")]
     TimedOut,
+    /// The connection broke, so whether the request was carried out is unknown.
     #[error("connection lost")]
     Broken,
 }

@@ -3,9 +3,37 @@
 //! [`Client`] has a function for each operation of the API, with the types of [`service_api`]. [`Session`] keeps the tokens of a
 //! sign-in in a [`TokenStore`] and refreshes them when they expire, also when several processes share them.
 //!
-//! # Example
+//! # With a CLI token
 //!
-//! Signing in with a one-time code, and listing the workspaces of the user:
+//! Printing every project of a user, page after page:
+//!
+//! ```no_run
+//! use service_api::{contents::Kind, token::AccessToken};
+//! use service_client::{Client, Error};
+//!
+//! async fn print_projects(cli_token: String) -> Result<(), Error> {
+//!     let client = Client::new("https://service.example")?;
+//!     // The type hides the token from `Debug`.
+//!     let token = AccessToken::new(cli_token);
+//!     let mut cursor = None;
+//!     loop {
+//!         let page = client.list_contents(&token, Kind::Project, None, cursor.as_deref()).await?;
+//!         for project in page.data {
+//!             println!("{} {:?}", project.id, project.fields.get("name"));
+//!         }
+//!         cursor = page.next_cursor;
+//!         if cursor.is_none() {
+//!             return Ok(());
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! `examples/rust` in the repository is the whole program.
+//!
+//! # With a one-time code
+//!
+//! Signing a user in, and listing their workspaces:
 //!
 //! ```no_run
 //! use service_api::{oauth::SERVICE_CLI, token::OtpCode};
@@ -22,6 +50,15 @@
 //! }
 //! ```
 //!
+//! A program that runs for longer than an access token lives, or of which several processes run, keeps these tokens in a
+//! [`TokenStore`] and calls through a [`Session`]. Of all tasks and processes one refreshes at a time, and the others use its
+//! tokens.
+//!
+//! # Spaces
+//!
+//! Content is in the personal space of a user, or in a workspace. Calls take `workspace`: the ID of a workspace, `personal`, or
+//! `None` for the default of the token.
+//!
 //! # Errors
 //!
 //! Every call returns [`Error`]. [`Error::Refused`] is an error response of the service; its code says what to do, and
@@ -30,7 +67,9 @@
 //! # Retries
 //!
 //! A request is sent up to three times if the connection breaks or the service is temporarily unavailable, and if repeating it
-//! is safe. Requests that create something or send an email are sent once.
+//! is safe. Requests that create something or send an email are sent once, unless they have an idempotency key.
+
+#![warn(missing_docs)]
 
 mod calls;
 mod client;
@@ -40,7 +79,11 @@ pub mod private_file;
 mod session;
 
 pub use self::{
-    calls::{contents::ContentAddress, mcp::McpResponse, oauth::EnteredCode},
+    calls::{
+        contents::{ContentAddress, NewContent, VersionedContent},
+        mcp::McpResponse,
+        oauth::EnteredCode,
+    },
     client::{Client, Exchange, PublicResponse, Raw},
     error::{Error, Refusal, Trouble},
     lock::{Lock, LockError},

@@ -13,8 +13,10 @@ pub struct Lock(#[expect(dead_code, reason = "the lock is on this open file")] F
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
+    /// Another process held the lock for the whole time.
     #[error("another process holds the lock")]
     Busy,
+    /// The lock file cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -10,6 +10,7 @@ use crate::StoreError;
 
 /// The contents of a file, and whether other users could read it until now.
 pub struct Contents {
+    /// What the file contains.
     pub text: String,
     /// The mode that it had, if that was more permissive than it is now.
     pub repaired: Option<u32>,

@@ -54,7 +54,9 @@ pub trait TokenStore<K: TokenKind = Refresh>: Send + Sync {
 /// An access token, and when it expires.
 #[derive(Clone, Debug)]
 pub struct Access {
+    /// The token, for the `Authorization` header.
     pub token: AccessToken,
+    /// When it expires, by the clock of this machine.
     pub expires_at: Timestamp,
 }
 

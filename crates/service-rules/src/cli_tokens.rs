@@ -2,7 +2,11 @@
 
 use service_api::{Timestamp, cli_tokens::MAX_NAME, errors::Reason, ids::WorkspaceId, scope::Scopes};
 
-use crate::{display_name::DisplayName, lifetimes, signing::later};
+use crate::{
+    display_name::{DisplayName, OwnNames},
+    lifetimes,
+    signing::later,
+};
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3_600;
@@ -20,8 +24,8 @@ pub struct FieldError {
 ///
 /// # Errors
 /// The name cannot be displayed safely.
-pub fn check_name(name: Option<&str>) -> Result<DisplayName, FieldError> {
-    let name = DisplayName::parse(name.unwrap_or("Token"), MAX_NAME);
+pub fn check_name(name: Option<&str>, own_names: &OwnNames) -> Result<DisplayName, FieldError> {
+    let name = DisplayName::parse(name.unwrap_or("Token"), MAX_NAME, own_names);
     name.map_err(|wrong| FieldError { field: "name", message: wrong.message() })
 }
 
@@ -131,14 +135,15 @@ mod tests {
 
     #[test]
     fn a_name_is_something_to_read() {
-        let checked = |name| check_name(name).map(DisplayName::into_string);
+        let own = OwnNames::default();
+        let checked = |name| check_name(name, &own).map(DisplayName::into_string);
         assert_eq!(checked(None).as_deref(), Ok("Token"));
         assert_eq!(checked(Some(" deploy ")).as_deref(), Ok("deploy"));
         for wrong in ["", "  ", "a\nb", "a\u{0}", "a\u{202e}b", "a\u{200b}", "see https://evil.test", &"x".repeat(101)]
         {
-            assert!(check_name(Some(wrong)).is_err(), "{wrong:?}");
+            assert!(check_name(Some(wrong), &own).is_err(), "{wrong:?}");
         }
-        assert!(check_name(Some(&"é".repeat(100))).is_ok());
+        assert!(check_name(Some(&"é".repeat(100)), &own).is_ok());
     }
 
     #[test]

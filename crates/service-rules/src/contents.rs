@@ -14,13 +14,21 @@ use service_api::{
     token::PresentedToken,
 };
 
-use crate::display_name::{DisplayName, DisplayNameError};
+use crate::{
+    display_name::{DisplayName, DisplayNameError},
+    field_name,
+};
 
 /// Why a content is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidContent {
     #[error("a field is unknown")]
-    UnknownField,
+    UnknownField {
+        /// Its name, if an error may repeat it.
+        name: Option<String>,
+        /// The fields that there are.
+        known: String,
+    },
     #[error("the field {field} {message}")]
     Field {
         field: String,
@@ -42,9 +50,11 @@ impl Checked {
     /// # Errors
     /// The first field that is unknown, malformed or holds a credential.
     pub fn read(kind: Kind, sent: &Map<String, Value>) -> Result<Self, InvalidContent> {
-        let known = |name: &String| kind.fields().iter().any(|field| field.name == name);
-        if !sent.keys().all(known) {
-            return Err(InvalidContent::UnknownField);
+        let is_known = |name: &String| kind.fields().iter().any(|field| field.name == name);
+        if let Some(name) = sent.keys().find(|name| !is_known(name)) {
+            let known: Vec<_> = kind.fields().iter().map(|field| field.name).chain(["scope"]).collect();
+            let name = field_name::repeatable(name).map(str::to_owned);
+            return Err(InvalidContent::UnknownField { name, known: known.join(", ") });
         }
         for field in kind.fields() {
             let wrong = |message: &str| InvalidContent::Field { field: field.name.into(), message: message.into() };
@@ -107,6 +117,9 @@ pub fn check_search(request: &SearchPacks) -> Result<u16, InvalidContent> {
     let length = request.query.trim().chars().count();
     if length == 0 || length > MAX_QUERY || request.query.contains('\0') {
         return wrong("query", format!("must be text of 1 to {MAX_QUERY} characters"));
+    }
+    if request.scopes.as_ref().is_some_and(Vec::is_empty) {
+        return wrong("scopes", "must name at least one of personal, workspace, or be left out".into());
     }
     let limit = request.limit.unwrap_or(DEFAULT_LIMIT);
     if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { wrong("limit", format!("must be 1 to {MAX_LIMIT}")) }
@@ -278,7 +291,7 @@ mod tests {
         }
         for unknown in ["id", "workspaceId", "ownerId", "createdAt", "emailVerified", "kind"] {
             let sent = object(json!({ "name": "a", unknown: "x" }));
-            assert!(matches!(create(Kind::Project, &sent), Err(InvalidContent::UnknownField)), "{unknown}");
+            assert!(matches!(create(Kind::Project, &sent), Err(InvalidContent::UnknownField { .. })), "{unknown}");
         }
     }
 

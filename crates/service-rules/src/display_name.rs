@@ -40,6 +40,15 @@ const RESERVED: [&str; 17] = [
     "Der MCP-Client",
 ];
 
+/// The forms in which the service uses the name of its brand: alone, and for its own clients.
+const BRAND_SUFFIXES: [&str; 4] = ["", " on the web", " command line", " for MCP"];
+
+/// Names that only the service itself has: those of its own things, and the name that its operator gave it.
+#[derive(Clone, Debug, Default)]
+pub struct OwnNames {
+    brand: Vec<[String; 2]>,
+}
+
 /// A name that may be shown to other users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplayName(String);
@@ -78,14 +87,35 @@ impl DisplayNameError {
     }
 }
 
+impl OwnNames {
+    /// The names of a service with this brand.
+    #[must_use]
+    pub fn of_brand(name: &str) -> Self {
+        Self { brand: BRAND_SUFFIXES.iter().map(|suffix| readings(&format!("{name}{suffix}"))).collect() }
+    }
+
+    /// Whether a name reads like the brand, or like the name of one of its own clients.
+    #[must_use]
+    pub fn is_brand(&self, name: &str) -> bool {
+        let forms = readings(name);
+        self.brand.iter().any(|own| share_reading(own, &forms))
+    }
+
+    /// Whether the whole name reads like one of these, whatever its case, spacing and punctuation.
+    fn include(&self, name: &str) -> bool {
+        let forms = readings(name);
+        self.is_brand(name) || RESERVED.iter().any(|own| share_reading(&readings(own), &forms))
+    }
+}
+
 impl DisplayName {
     /// Parses the name of something that is listed next to the service's own: a workspace, a client, a token.
     ///
     /// # Errors
     /// The first reason why the text is rejected.
-    pub fn parse(text: &str, longest: usize) -> Result<Self, DisplayNameError> {
+    pub fn parse(text: &str, longest: usize, own_names: &OwnNames) -> Result<Self, DisplayNameError> {
         let name = Self::parse_content(text, longest)?;
-        if is_reserved(&name.0) { Err(DisplayNameError::Reserved) } else { Ok(name) }
+        if own_names.include(&name.0) { Err(DisplayNameError::Reserved) } else { Ok(name) }
     }
 
     /// Parses the name of content. Content is never listed next to a space or a client, so no name is reserved.
@@ -238,10 +268,8 @@ fn mixes_scripts(word: &str) -> bool {
     [Script::Latin, Script::Cyrillic, Script::Greek].into_iter().filter(|wanted| has(*wanted)).count() > 1
 }
 
-/// Whether the whole name reads like a reserved one, whatever its case, spacing and punctuation.
-fn is_reserved(name: &str) -> bool {
-    let forms = readings(name);
-    RESERVED.iter().any(|reserved| readings(reserved).iter().any(|reading| forms.contains(reading)))
+fn share_reading(one: &[String; 2], other: &[String; 2]) -> bool {
+    one.iter().any(|reading| !reading.is_empty() && other.contains(reading))
 }
 
 /// How a name reads: its skeleton (UTS 39) as it is written and in lower case, because a capital I looks like a small L
@@ -259,7 +287,7 @@ mod tests {
     use super::*;
 
     fn judged(text: &str) -> Result<String, DisplayNameError> {
-        DisplayName::parse(text, 100).map(DisplayName::into_string)
+        DisplayName::parse(text, 100, &OwnNames::default()).map(DisplayName::into_string)
     }
 
     #[test]
@@ -392,5 +420,19 @@ mod tests {
         }
         assert_eq!(judged("Service"), Err(DisplayNameError::Reserved));
         assert!(DisplayName::parse_content("Service", 100).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_reads_like_the_brand_is_refused_fh_13() {
+        let own = OwnNames::of_brand("Acme Cloud");
+        for name in ["Acme Cloud", "acme  cloud!", "Acme CIoud", "Ａｃｍｅ Cloud", "Acme Cloud command line"] {
+            assert_eq!(DisplayName::parse(name, 100, &own), Err(DisplayNameError::Reserved), "{name}");
+        }
+        assert!(own.is_brand("ACME-Cloud") && own.is_brand("Acme Cloud command line"));
+        for name in ["Acme", "Acme Cloud team", "Cloud"] {
+            assert!(DisplayName::parse(name, 100, &own).is_ok() && !own.is_brand(name), "{name}");
+        }
+        // A brand without letters reads like nothing, and so like no other name without letters.
+        assert!(!OwnNames::of_brand("☀️").is_brand("❤️"));
     }
 }

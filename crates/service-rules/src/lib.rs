@@ -59,6 +59,7 @@
 pub mod authorization;
 pub mod bearer;
 pub mod cli_tokens;
+pub mod client_links;
 pub mod clients;
 pub mod codes;
 pub mod connections;
@@ -69,6 +70,7 @@ pub mod credential;
 pub mod display_name;
 pub mod domains;
 pub mod email;
+pub mod field_name;
 pub mod id_token;
 pub mod json;
 pub mod lifetimes;
@@ -90,5 +92,6 @@ pub mod signing;
 pub mod space;
 pub mod sso;
 pub mod step_up;
+pub mod user_agent;
 
 pub use service_api::Timestamp;

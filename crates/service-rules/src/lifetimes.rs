@@ -68,6 +68,9 @@ pub const IN_USE: i64 = 7 * DAY;
 /// How long a security email can wait in the outbox and still be worth sending.
 pub const WARNING: i64 = 3 * DAY;
 
+/// How long inviting the same address again finds the invitation that is already there, and sends no second email.
+pub const REPEATED_INVITATION: i64 = 10 * 60;
+
 /// How long an invitation to a workspace can be accepted.
 pub const INVITATION: i64 = 7 * DAY;
 

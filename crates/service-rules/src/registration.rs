@@ -3,7 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{display_name::DisplayName, redirect};
+use crate::{
+    client_links::{ClientLinks, checked_link},
+    display_name::{DisplayName, OwnNames},
+    redirect,
+};
 
 /// Redirect URIs of one client.
 const MAX_REDIRECT_URIS: usize = 20;
@@ -24,6 +28,17 @@ pub struct Metadata {
     pub jwks: Option<Value>,
     pub client_secret: Option<Value>,
     pub client_secret_expires_at: Option<Value>,
+    pub client_uri: Option<Value>,
+    pub policy_uri: Option<Value>,
+    pub tos_uri: Option<Value>,
+}
+
+/// What no client may pass itself off as: the service.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceIdentity<'a> {
+    pub names: &'a OwnNames,
+    /// The public URL of the service.
+    pub base_url: &'a str,
 }
 
 /// Metadata that passed every check.
@@ -33,6 +48,7 @@ pub struct Registered {
     /// In the order in which they were sent, each once.
     pub redirect_uris: Vec<String>,
     pub origins: Vec<String>,
+    pub links: ClientLinks,
 }
 
 /// Where authorization responses to a client may go.
@@ -55,11 +71,12 @@ pub enum RegistrationError {
 /// Checks the metadata of a client that no operator registers.
 ///
 /// No name is rejected: pages mark it as unverified and show the client's redirect host. Characters that are invisible or
-/// change how the rest of a page is read are removed.
+/// change how the rest of a page is read are removed. A name that reads like that of the service is replaced by the host of the
+/// first redirect URI.
 ///
 /// # Errors
 /// What is wrong with the metadata.
-pub fn check_unverified(metadata: &Metadata) -> Result<Registered, RegistrationError> {
+pub fn check_unverified(metadata: &Metadata, service: ServiceIdentity<'_>) -> Result<Registered, RegistrationError> {
     let wrong = |text: &str| Err(RegistrationError::Metadata(text.to_owned()));
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|own| own == word));
@@ -72,10 +89,12 @@ pub fn check_unverified(metadata: &Metadata) -> Result<Registered, RegistrationE
     let Redirects { redirect_uris, origins } = check_redirects(metadata.redirect_uris.as_deref().unwrap_or_default())?;
     let said = metadata.client_name.as_deref().and_then(|name| DisplayName::clean(name, MAX_NAME_CHARS));
     let host = || DisplayName::clean(&redirect::host(redirect_uris.first()?), MAX_HOST_CHARS);
-    let name = said.or_else(host);
+    let name = said.filter(|name| !service.names.is_brand(name.as_str())).or_else(host);
     let name =
         name.ok_or_else(|| RegistrationError::Metadata("client_name must have visible characters.".to_owned()))?;
-    Ok(Registered { name, redirect_uris, origins })
+    let link = |link: &Option<Value>| checked_link(link.as_ref(), service.base_url);
+    let (website, policy, terms) = (link(&metadata.client_uri), link(&metadata.policy_uri), link(&metadata.tos_uri));
+    Ok(Registered { name, redirect_uris, origins, links: ClientLinks { website, policy, terms } })
 }
 
 /// Checks redirect URIs, and removes duplicates.
@@ -130,7 +149,11 @@ pub fn is_document_address(id: &str) -> bool {
 ///
 /// # Errors
 /// What is wrong with the document.
-pub fn check_document(id: &str, metadata: &Metadata) -> Result<Registered, RegistrationError> {
+pub fn check_document(
+    id: &str,
+    metadata: &Metadata,
+    service: ServiceIdentity<'_>,
+) -> Result<Registered, RegistrationError> {
     let wrong = |text: &str| Err(RegistrationError::Metadata(text.to_owned()));
     if metadata.client_id.as_deref() != Some(id) {
         return wrong("client_id must be the document's own URL.");
@@ -147,7 +170,7 @@ pub fn check_document(id: &str, metadata: &Metadata) -> Result<Registered, Regis
     if metadata.jwks.as_ref().is_some_and(has_private_key) {
         return wrong("The document contains a private key. Remove it: the document is public.");
     }
-    check_unverified(metadata)
+    check_unverified(metadata, service)
 }
 
 /// Whether a JSON Web Key Set that has to be public contains a private or symmetric key.
@@ -159,12 +182,23 @@ pub fn has_private_key(jwks: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::json;
 
     use super::*;
 
     fn metadata(value: Value) -> Metadata {
         serde_json::from_value(value).unwrap()
+    }
+
+    fn service() -> ServiceIdentity<'static> {
+        static OWN_NAMES: LazyLock<OwnNames> = LazyLock::new(|| OwnNames::of_brand("Acme Cloud"));
+        ServiceIdentity { names: &OWN_NAMES, base_url: "https://id.acme.test" }
+    }
+
+    fn checked(metadata: &Metadata) -> Result<Registered, RegistrationError> {
+        check_unverified(metadata, service())
     }
 
     #[test]
@@ -175,10 +209,10 @@ mod tests {
                 ["cursor://anysphere.cursor-mcp/oauth/callback", "http://localhost:8787/cb", "http://localhost:8787/cb"],
             "grant_types": ["authorization_code", "refresh_token"], "software_statement": "x", "scope": "admin",
         });
-        let registered = check_unverified(&metadata(cursor)).unwrap();
+        let registered = checked(&metadata(cursor)).unwrap();
         assert_eq!(registered.redirect_uris.len(), 2);
         assert_eq!(registered.origins, ["http://localhost:8787"]);
-        let nameless = check_unverified(&metadata(json!({ "redirect_uris": ["https://app.test/cb"] }))).unwrap();
+        let nameless = checked(&metadata(json!({ "redirect_uris": ["https://app.test/cb"] }))).unwrap();
         assert_eq!(nameless.name.as_str(), "app.test");
         for wrong in [
             json!({}),
@@ -188,7 +222,7 @@ mod tests {
             json!({ "redirect_uris": ["https://app.test/cb"], "grant_types": ["client_credentials"] }),
             json!({ "redirect_uris": ["https://app.test/cb"], "response_types": ["token"] }),
         ] {
-            assert!(check_unverified(&metadata(wrong.clone())).is_err(), "{wrong}");
+            assert!(checked(&metadata(wrong.clone())).is_err(), "{wrong}");
         }
     }
 
@@ -203,9 +237,12 @@ mod tests {
             ("Goo\u{3164}gle", "Google"),
             ("", "app.test"),
             (&"x".repeat(300), &"x".repeat(100)),
+            // The name of the service itself is the one that it cannot have.
+            ("Acme-CIoud", "app.test"),
+            ("Acme Cloud helper", "Acme Cloud helper"),
         ] {
             let metadata = metadata(json!({ "redirect_uris": ["https://app.test/cb"], "client_name": said }));
-            assert_eq!(check_unverified(&metadata).unwrap().name.as_str(), name, "{said:?}");
+            assert_eq!(checked(&metadata).unwrap().name.as_str(), name, "{said:?}");
         }
     }
 
@@ -240,7 +277,7 @@ mod tests {
     fn a_document_speaks_for_its_own_address_and_holds_no_secret_ss_05_ss_06() {
         let id = "https://client.test/x";
         let good = json!({ "client_id": id, "client_name": "App", "redirect_uris": ["http://localhost/callback"] });
-        assert!(check_document(id, &metadata(good.clone())).is_ok());
+        assert!(check_document(id, &metadata(good.clone()), service()).is_ok());
         for (name, value) in [
             ("client_id", json!("https://client.test/x/")),
             ("client_id", json!("https://client.test:443/x")),
@@ -252,7 +289,7 @@ mod tests {
         ] {
             let mut wrong = good.clone();
             wrong[name] = value;
-            assert!(check_document(id, &metadata(wrong)).is_err(), "{name}");
+            assert!(check_document(id, &metadata(wrong), service()).is_err(), "{name}");
         }
     }
 }

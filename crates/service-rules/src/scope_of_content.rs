@@ -4,6 +4,12 @@ use service_api::workspaces::{ContentScope, Role};
 
 use crate::space::{Space, SpaceAccess, SpaceError};
 
+/// Whether a request names a workspace that it does not run in: `workspace`, in personal space.
+#[must_use]
+pub const fn lacks_workspace(here: Space, scope: Option<ContentScope>) -> bool {
+    matches!((here, scope), (Space::Personal, Some(ContentScope::Workspace)))
+}
+
 /// Chooses the space of content. Without a `scope` it is the space that the request runs in. `workspace` needs a request
 /// that runs in a workspace, and a bound token keeps content in its own space.
 ///

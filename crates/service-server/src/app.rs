@@ -1,7 +1,8 @@
 //! The state that all requests and background tasks share.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use axum::body::Bytes;
 use quick_cache::sync::Cache;
 use service_api::ids::UserId;
 use tokio::sync::{Notify, OnceCell, Semaphore};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     audit::{chain, keys::AuditKeys},
     clock::Clock,
-    config::{Config, DatabaseConfig},
+    config::{Config, DatabaseConfig, MailConfig},
     crypto::{random, root_keys::RootKeys},
     database::{
         Database, Servers,
@@ -26,6 +27,7 @@ use crate::{
         search_turns::SearchTurns,
         user_limits::UserLimits,
     },
+    tasks::mailer::{self, Transport},
     telemetry::{Metrics, alarms::Alarms},
     tokens::{
         cli_token_cache::CliTokenCache,
@@ -50,6 +52,8 @@ pub struct AppState {
     pub clock: Clock,
     /// The texts of pages and mails.
     pub locales: Locales,
+    /// The stylesheet of pages.
+    pub stylesheet: Bytes,
     /// The pool for credentials: signing in, refreshing, authenticating, and everything that the other pools do not
     /// serve.
     pub database: Database,
@@ -80,6 +84,7 @@ pub struct AppState {
     pub search_turns: SearchTurns,
     /// Where the TXT records of domains are looked up.
     pub dns: Dns,
+    outbound: Arc<Outbound>,
     /// Fetches client metadata documents.
     pub documents: DocumentFetcher,
     /// Outside issuers whose tokens are accepted.
@@ -94,6 +99,7 @@ pub struct AppState {
     pub grants_walk: TableWalk,
     /// The keys of personal fields in audit events.
     pub audit_keys: Arc<AuditKeys>,
+    mail_transport: RwLock<Transport>,
     /// Notified when mail was put into the outbox.
     pub mail_waiting: Notify,
     /// Slots for requests that run at once.
@@ -106,6 +112,11 @@ pub struct AppState {
     pub audience: String,
     /// The audience of access tokens for `/mcp`.
     pub mcp_audience: String,
+    /// Cancelled when the node has checked its database and serves requests.
+    pub started: CancellationToken,
+    /// Cancelled when the node is about to stop. It is not ready any more, and closes each connection after the next
+    /// response on it.
+    pub leaving: CancellationToken,
     /// Cancelled when the node stops.
     pub stop: CancellationToken,
 }
@@ -114,12 +125,13 @@ impl App {
     /// Builds the state from the configuration. Connects to nothing.
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let servers = Arc::default();
-        let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref())?));
+        let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref(), None)?));
         let database = Database::new(&config.database, config.database.credential_connections, &servers)?;
         let metrics = Arc::<Metrics>::default();
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
         Ok(Self(Arc::new(AppState {
-            locales: Locales::load()?,
+            locales: Locales::with_brand(&config.brand)?,
+            stylesheet: config.brand.stylesheet(),
             database,
             content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
             background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
@@ -138,7 +150,8 @@ impl App {
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
             dns: Dns::new(config.dns.servers.clone()),
-            documents: DocumentFetcher::new(outbound, config.documents.allowed_networks.clone()),
+            documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
+            outbound,
             issuers,
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             metrics,
@@ -146,6 +159,7 @@ impl App {
             audit_seen: chain::LastSeenSeal::default(),
             grants_walk: TableWalk::default(),
             audit_keys: Arc::new(AuditKeys::new(&config.root_keys)?),
+            mail_transport: RwLock::new(mailer::transport(&config.mail)?),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: NetworkPlaces::new(
@@ -155,6 +169,8 @@ impl App {
             outgoing: NetworkPlaces::new(network_places::MAX_OUTGOING_PLACES, config.limits.raised_networks.clone()),
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
+            started: CancellationToken::new(),
+            leaving: CancellationToken::new(),
             stop: CancellationToken::new(),
             config,
             clock,
@@ -180,6 +196,36 @@ impl AppState {
         self.servers.with_newest(|server| self.restore_fence.state(server))
     }
 
+    /// Returns the connection pool to the mail server.
+    #[must_use]
+    pub fn mail_transport(&self) -> Transport {
+        self.mail_transport.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over the secrets of another configuration that can be replaced while the node runs, and reads all files of
+    /// certificates again. Fails with nothing changed if a file cannot be used.
+    pub fn reload(&self, new: &Config) -> anyhow::Result<()> {
+        let own = &self.config;
+        let transport = mailer::transport(&MailConfig { password: new.mail.password.clone(), ..own.mail.clone() })?;
+        let tls = tls::client(own.documents.ca_file.as_deref(), None)?;
+        let url = new.database.url.clone();
+        // Another number of servers needs a restart.
+        let is_as_many = new.database.feed_urls.len() == own.database.feed_urls.len();
+        let feed_urls = if is_as_many { &new.database.feed_urls } else { &own.database.feed_urls }.clone();
+        let settings = DatabaseConfig { url, feed_urls, ..own.database.clone() };
+        // Checks every URL and every file before anything changes.
+        feed_databases(&settings, &self.servers)?;
+        for database in [&self.database, &self.content_database, &self.background_database, &self.heartbeat_database] {
+            database.reload(&settings)?;
+        }
+        for (database, of_feed) in self.feed_databases.iter().zip(feed_settings(&settings)) {
+            database.reload(&of_feed)?;
+        }
+        self.outbound.replace_tls(tls);
+        *self.mail_transport.write().unwrap_or_else(PoisonError::into_inner) = transport;
+        Ok(())
+    }
+
     /// Reads the signing keys from the database.
     pub async fn reload_signing_keys(&self) -> anyhow::Result<()> {
         self.signing_keys.reload(&self.key_table()).await
@@ -196,8 +242,15 @@ impl std::ops::Deref for App {
 
 /// The servers in `database.feed_urls`, and the one in `database.url` after them. Opens no connection yet.
 fn feed_databases(config: &DatabaseConfig, servers: &Arc<Servers>) -> anyhow::Result<Vec<Database>> {
-    let urls = config.feed_urls.iter().map(|url| DatabaseConfig { url: url.clone(), ..config.clone() });
-    let mut databases = urls.map(|settings| Database::for_feed(&settings)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut settings = feed_settings(config);
+    settings.pop();
+    let mut databases = settings.iter().map(Database::for_feed).collect::<anyhow::Result<Vec<_>>>()?;
     databases.push(Database::new(config, 1, servers)?);
     Ok(databases)
+}
+
+/// The settings for each of these servers.
+fn feed_settings(config: &DatabaseConfig) -> Vec<DatabaseConfig> {
+    let urls = config.feed_urls.iter().chain([&config.url]);
+    urls.map(|url| DatabaseConfig { url: url.clone(), ..config.clone() }).collect()
 }

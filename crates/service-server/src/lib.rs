@@ -4,6 +4,8 @@
 
 pub mod app;
 pub mod audit;
+pub mod brand;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crypto;

@@ -1,17 +1,20 @@
 //! Starting and stopping a node: checks, listeners, background tasks and graceful shutdown.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::Semaphore,
+};
 
 use crate::{
     app::App,
     clock::Clock,
     config::Config,
-    database::migrations,
+    database::{self, migrations},
     flows::{
         audit::{partitions, sealing},
         operations::check_root_keys,
@@ -28,57 +31,49 @@ use crate::{
     },
 };
 
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
+/// The wait before a node looks again for its database when it starts.
+const RETRY_START_AFTER: Duration = Duration::from_millis(500);
+/// How long connections without a request stay open after the listener was closed.
+const LAST_REQUESTS: Duration = Duration::from_millis(500);
+
 /// A running server. It runs until [`Server::stop`], or until one of its tasks ends by itself.
 pub struct Server {
     pub app: App,
     pub address: SocketAddr,
     pub ops_address: SocketAddr,
+    /// The connection limit of a public listener.
+    connections: usize,
     tasks: Supervisor,
 }
 
 impl Server {
-    /// Starts a server. Fails on an outdated schema, as a database superuser, with a wrong root key, or on an address
-    /// in use.
+    /// Starts a server. Waits until its database can be reached; meanwhile only the internal listener answers, and says that
+    /// the node is not ready. Fails on an outdated schema, as a database superuser, with a wrong root key or password, or on
+    /// an address in use.
     pub async fn start(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let connections = file_descriptors::raise_limit(&config)?;
-        migrations::check(&config.database).await?;
-        migrations::check_role(&config.database).await?;
-        migrations::check_durability(&config.database).await?;
         let app = App::new(config, clock)?;
-        check_root_keys::check(&app).await?;
-        if let Err(error) = heartbeat::beat(&app).await {
-            // The node starts, is not ready, and recovers by itself.
-            tracing::warn!(error = format!("{error:#}"), "This node's heartbeat was not confirmed");
-        }
-        let transport = mailer::transport(&app.config.mail)?;
-        rotate_signing_keys::authenticate_again(&app).await.context("cannot authenticate the signing keys")?;
-        rotate_signing_keys::rotate_if_due(&app).await.context("cannot create a signing key")?;
-        app.reload_signing_keys().await.context("cannot read the signing keys")?;
-        anyhow::ensure!(
-            app.signing_keys.can_sign(),
-            "no signing key can be opened: secrets.root_keys lacks the root key that sealed them"
-        );
-        sealing::check_numbering(&app).await.context("cannot check the audit log")?;
-        if let Err(error) = partitions::keep(&app).await {
-            tracing::warn!(error = format!("{error:#}"), "Could not create or drop a partition of audit events");
-        }
-        let follower = Follower::start(&app).await.context("cannot read the revocations")?;
-
-        let listener = listen(app.config.http.listen).await?;
-        let ops_listener = listen(app.config.http.ops_listen).await?;
-        let (address, ops_address) = (listener.local_addr()?, ops_listener.local_addr()?);
-        let public = BoundListener { listener, router: router::router(&app), connections, is_public: true };
-        let router = ops::router(&app);
+        let public = bind(app.config.http.listen)?;
+        let ops_listener = bind(app.config.http.ops_listen)?.listen(BACKLOG)?;
+        let (address, ops_address) = (public.local_addr()?, ops_listener.local_addr()?);
+        tracing::info!(%ops_address, "Starting");
         let internal = BoundListener {
             listener: ops_listener,
-            router,
+            router: ops::router(&app),
             connections: file_descriptors::MAX_OPS_CONNECTIONS,
             is_public: false,
         };
-        let mut server = Self { tasks: Supervisor::new(app.clone()), app, address, ops_address };
-        server.spawn("public_listener", |app, progress| accept(app, public, progress));
+        let mut server =
+            Self { tasks: Supervisor::new(app.clone()), app: app.clone(), address, ops_address, connections };
         server.spawn("internal_listener", |app, progress| accept(app, internal, progress));
-        server.spawn("mailer", |app, progress| mailer::run(app, transport, progress));
+        let follower = prepare_when_reachable(&app).await?;
+
+        let listener = public.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
+        let public = BoundListener { listener, router: router::router(&app), connections, is_public: true };
+        server.spawn("public_listener", |app, progress| accept(app, public, progress));
+        server.spawn("mailer", mailer::run);
         server.spawn("signing_keys", housekeeping::follow_signing_keys);
         server.spawn("revocations", |_, progress| follower.run(progress));
         server.spawn("heartbeat", heartbeat::run);
@@ -89,7 +84,16 @@ impl Server {
         server.spawn("cleanup", housekeeping::clean);
         server.spawn("domain_checks", domain_checks::run);
         server.spawn("sso_revocations", sso_revocations::run);
+        app.started.cancel();
         Ok(server)
+    }
+
+    /// Serves requests at a second address too, for a host name that has two. It has a connection limit of its own.
+    pub fn listen_also_on(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+        let (listener, router) = (bind(address)?.listen(BACKLOG)?, router::router(&self.app));
+        let second = BoundListener { listener, router, connections: self.connections, is_public: true };
+        self.spawn("second_listener", |app, progress| accept(app, second, progress));
+        Ok(())
     }
 
     /// Starts a task beside those that every server has. If it ends before the server stops, the server stops.
@@ -101,17 +105,22 @@ impl Server {
         self.tasks.spawn(name, |progress| task(app, progress));
     }
 
-    /// Runs until `told_to_stop` is ready or a task ends by itself. Then it stops accepting requests,
-    /// finishes running ones, and stops all tasks.
+    /// Runs until `told_to_stop` is ready or a task ends by itself. Told to stop, it first is not ready for
+    /// `http.lame_duck_seconds`. Then it stops accepting requests, finishes running ones, and stops all tasks.
     ///
     /// # Errors
     /// The task that ended by itself.
     pub async fn run_until(self, told_to_stop: impl Future<Output = ()>) -> Result<(), TaskEnded> {
+        let app = self.app.clone();
         tokio::select! {
-            () = told_to_stop => {}
-            () = self.app.stop.cancelled() => {}
+            () = told_to_stop => {
+                let lame_duck = app.config.http.lame_duck;
+                tracing::info!(lame_duck_seconds = lame_duck.as_secs_f64(), "Stopping");
+                app.leaving.cancel();
+                app.stop.run_until_cancelled(tokio::time::sleep(lame_duck)).await;
+            }
+            () = app.stop.cancelled() => tracing::info!("Stopping"),
         }
-        tracing::info!("Stopping");
         self.tasks.stop().await
     }
 
@@ -122,8 +131,57 @@ impl Server {
     }
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+/// Prepares the node as soon as its database can be reached. Any other failure is final.
+async fn prepare_when_reachable(app: &App) -> anyhow::Result<Follower> {
+    let mut said = String::new();
+    loop {
+        let error = match prepare(app).await {
+            Ok(follower) => return Ok(follower),
+            Err(error) if matches!(error.downcast_ref(), Some(database::Error::Unavailable(_))) => format!("{error:#}"),
+            Err(error) => return Err(error),
+        };
+        if error != said {
+            tracing::warn!(error, "The database is not available; this node waits for it");
+            said = error;
+        }
+        tokio::time::sleep(RETRY_START_AFTER).await;
+    }
+}
+
+/// Checks the database, and reads what a node must know before it serves requests. Can be repeated.
+async fn prepare(app: &App) -> anyhow::Result<Follower> {
+    let settings = &app.config.database;
+    migrations::check(settings).await?;
+    migrations::check_role(settings).await?;
+    migrations::check_durability(settings).await?;
+    check_root_keys::check(app).await?;
+    if let Err(error) = heartbeat::beat(app).await {
+        // The node starts, is not ready, and recovers by itself.
+        tracing::warn!(error = format!("{error:#}"), "This node's heartbeat was not confirmed");
+    }
+    rotate_signing_keys::authenticate_again(app).await.context("cannot authenticate the signing keys")?;
+    rotate_signing_keys::rotate_if_due(app).await.context("cannot create a signing key")?;
+    app.reload_signing_keys().await.context("cannot read the signing keys")?;
+    anyhow::ensure!(
+        app.signing_keys.can_sign(),
+        "no signing key can be opened: secrets.root_keys lacks the root key that sealed them"
+    );
+    sealing::check_numbering(app).await.context("cannot check the audit log")?;
+    if let Err(error) = partitions::keep(app).await {
+        tracing::warn!(error = format!("{error:#}"), "Could not create or drop a partition of audit events");
+    }
+    Follower::start(app).await.context("cannot read the revocations")
+}
+
+/// Takes an address. Until the socket listens, connections to it are refused.
+fn bind(address: SocketAddr) -> anyhow::Result<TcpSocket> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        io::Result::Ok(socket)
+    };
+    open().with_context(|| format!("cannot listen on {address}"))
 }
 
 /// A listener, its router, and its connection limit.
@@ -147,7 +205,8 @@ async fn accept(app: App, bound: BoundListener, progress: Progress) {
     let BoundListener { listener, router, connections, is_public } = bound;
     let room = Arc::new(Semaphore::new(connections));
     let by_network = NetworkPlaces::new(connections, app.config.limits.raised_networks.clone());
-    let graceful = GracefulShutdown::new();
+    let acceptor = Acceptor { app, router, by_network, is_public, graceful: GracefulShutdown::new() };
+    let app = &acceptor.app;
     loop {
         let permit = tokio::select! {
             () = app.stop.cancelled() => break,
@@ -160,29 +219,64 @@ async fn accept(app: App, bound: BoundListener, progress: Progress) {
         match accepted {
             Ok((stream, peer)) => {
                 progress.succeeded();
-                let holder = if is_public { holder(&app, peer) } else { Holder::TrustedProxy };
-                let Some(place) = by_network.take(holder, 1) else {
-                    app.metrics.connections_refused.inc();
-                    continue;
-                };
-                // Responses are small, so they are sent without delay.
-                drop(stream.set_nodelay(true));
-                let serving = connection::serve(stream, peer, router.clone(), graceful.watcher());
-                tokio::spawn(async move {
-                    serving.await;
-                    // In this order: the connection that gets the permit finds a place.
-                    drop(place);
-                    drop(permit);
-                });
+                acceptor.serve(stream, peer, permit);
             }
             Err(error) => {
                 tracing::warn!(error = error.to_string(), "Could not accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
-    drop(listener);
-    if tokio::time::timeout(app.config.http.drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("Some requests did not finish in time");
+    acceptor.finish(listener, &room).await;
+}
+
+/// Serves the connections of a listener.
+struct Acceptor {
+    app: App,
+    router: Router,
+    by_network: NetworkPlaces,
+    /// Whether connections are limited by network.
+    is_public: bool,
+    graceful: GracefulShutdown,
+}
+
+impl Acceptor {
+    /// Serves a connection, unless its network has its share already.
+    fn serve<P: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, permit: P) {
+        let holder = if self.is_public { holder(&self.app, peer) } else { Holder::TrustedProxy };
+        let Some(place) = self.by_network.take(holder, 1) else {
+            self.app.metrics.connections_refused.inc();
+            return;
+        };
+        // Responses are small, so they are sent without delay.
+        drop(stream.set_nodelay(true));
+        let leaving = self.app.leaving.clone();
+        let serving = connection::serve(stream, peer, self.router.clone(), self.graceful.watcher(), leaving);
+        tokio::spawn(async move {
+            serving.await;
+            // In this order: the connection that gets the permit finds a place.
+            drop(place);
+            drop(permit);
+        });
+    }
+
+    /// Closes the listener, and waits for running requests. After a lame duck, a client that connected just before gets its
+    /// response, too.
+    async fn finish(self, listener: TcpListener, room: &Arc<Semaphore>) {
+        if let Ok(listener) = listener.into_std() {
+            // It does not block, so this ends when no more connections wait.
+            while let Ok(permit) = room.clone().try_acquire_owned()
+                && let Ok((stream, peer)) = listener.accept()
+                && let Ok(()) = stream.set_nonblocking(true)
+                && let Ok(stream) = TcpStream::from_std(stream)
+            {
+                self.serve(stream, peer, permit);
+            }
+        }
+        let http = &self.app.config.http;
+        tokio::time::sleep(LAST_REQUESTS.min(http.lame_duck)).await;
+        if tokio::time::timeout(http.drain, self.graceful.shutdown()).await.is_err() {
+            tracing::warn!("Some requests did not finish in time");
+        }
     }
 }

@@ -5,6 +5,7 @@ pub mod browser;
 pub mod company;
 pub mod dns_server;
 pub mod document_host;
+pub mod documents;
 pub mod fault_proxy;
 pub mod faults;
 pub mod identity_provider;

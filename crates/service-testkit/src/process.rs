@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::Duration,
@@ -40,7 +40,8 @@ impl Process {
         Self::wait_until_ready(limited, leaks)
     }
 
-    fn wait_until_ready(mut command: Command, leaks: &Leaks) -> Result<Self> {
+    /// Starts a command that runs the server, and waits until it is ready.
+    pub fn wait_until_ready(mut command: Command, leaks: &Leaks) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take().context("the server has no standard error")?;
         let log = Arc::<Mutex<Vec<u8>>>::default();
@@ -77,6 +78,11 @@ impl Process {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Waits until it has exited.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.wait()?)
     }
 
     /// Sends SIGTERM, and returns the exit code.

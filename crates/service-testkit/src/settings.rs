@@ -24,6 +24,7 @@ impl Settings {
             ("base_url", BASE_URL),
             ("http.listen", "127.0.0.1:0"),
             ("http.ops_listen", "127.0.0.1:0"),
+            ("http.lame_duck_seconds", "0"),
             ("database.url", database_url),
             ("secrets.root_keys", &format!("1:{}", Self::random_root_key()?)),
             ("mail.from", "Service <no-reply@service.test>"),

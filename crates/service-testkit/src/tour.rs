@@ -20,6 +20,8 @@ use service_server::{
 use crate::{browser::Browser, server::TestServer};
 
 const PROVIDER_SECRET: &str = "a-secret-that-the-provider-shows-once";
+/// The button of a question.
+const QUESTION: &str = ".card form button.main";
 const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
 
 /// Creates a public client with this redirect URI.
@@ -139,7 +141,42 @@ async fn account_tour(
         browser.go(&format!("{url}/account/{page}")).await?;
         look(&format!("account-{page}"), browser).await?;
     }
-    Ok(())
+    account_questions(server, browser, look).await
+}
+
+/// Visits the pages that ask before something of the account is revoked, and one that says what was done.
+async fn account_questions(
+    server: &TestServer,
+    browser: &Browser,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    server.sql("update cli_tokens set suspected_at = now() where shard >= 0 and name = 'Build server'").await?;
+    let account = format!("{}/account", server.http.url);
+    for (name, page, link) in [
+        ("session", "sessions", "a[href^='/account/sessions/grant_']"),
+        ("everywhere", "sessions", "a[href='/account/sessions/end-all']"),
+        ("app", "apps", "a[href^='/account/apps/consent_']"),
+        ("suspected", "tokens", "a[href='/account/suspected-tokens/revoke']"),
+        ("token", "tokens", "a[href^='/account/tokens/clit_']"),
+    ] {
+        browser.go(&format!("{account}/{page}")).await?;
+        question(browser, link, &format!("account-confirm-{name}"), look).await?;
+    }
+    browser.click(QUESTION).await?;
+    browser.wait_for("[role=status]").await?;
+    look("account-done", browser).await
+}
+
+/// Asks what the link on a page leads to, and looks at the question.
+async fn question(
+    browser: &Browser,
+    link: &str,
+    name: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    browser.click(link).await?;
+    browser.wait_for(QUESTION).await?;
+    look(name, browser).await
 }
 
 /// Visits the page on which a user confirms a deletion.
@@ -190,14 +227,21 @@ async fn workspace_tour(
     browser.click("form.stack button.main").await?;
     browser.wait_for("#leave").await?;
     look("workspace-member", browser).await?;
+    question(browser, "a[href$='/leave']", "workspace-confirm-leave", look).await?;
     browser.go(&format!("{url}/workspaces")).await?;
     browser.click("a.button[href^='/workspaces/wsp_']").await?;
     browser.wait_for("#email").await?;
     browser.type_into("#email", "guest@harbour.example").await?;
     browser.click("form.panel button.main").await?;
-    browser.wait_for("form[action$='/revoke']").await?;
+    browser.wait_for("a[href$='/revoke']").await?;
     look("workspace", browser).await?;
     let workspace = browser.address().await?;
+    question(browser, "a[href$='/remove']", "workspace-confirm-member", look).await?;
+    browser.go(&workspace).await?;
+    question(browser, "a[href$='/revoke']", "workspace-confirm-invitation", look).await?;
+    browser.click(QUESTION).await?;
+    browser.wait_for("[role=status]").await?;
+    look("workspace-done", browser).await?;
     owner_tour(server, browser, &workspace, look).await
 }
 
@@ -218,8 +262,9 @@ async fn owner_tour(
     browser.wait_for("input.secret").await?;
     server.leaks.register("access_token", &browser.attribute("input.secret", "value").await?);
     browser.go(&format!("{workspace}/credentials")).await?;
-    browser.wait_for("form[action$='/revoke']").await?;
+    browser.wait_for("a[href$='/revoke']").await?;
     look("workspace-credentials", browser).await?;
+    question(browser, "a[href$='/revoke']", "workspace-confirm-token", look).await?;
     browser.go(&format!("{workspace}/activity?event=cli_token.created")).await?;
     browser.wait_for(".event").await?;
     look("workspace-activity", browser).await?;
@@ -258,6 +303,10 @@ async fn connection_tour(
         browser.click(&format!("#{step} summary")).await?;
     }
     look("connection-open", browser).await?;
+    question(browser, "a[href*='/remove-domain?']", "connection-confirm-domain", look).await?;
+    browser.go(&connection).await?;
+    browser.click("#delete summary").await?;
+    question(browser, "a[href$='/delete']", "connection-confirm-delete", look).await?;
     browser.go(&format!("{connection}/require")).await?;
     browser.wait_for("#impact").await?;
     look("connection-require", browser).await?;
@@ -288,7 +337,7 @@ async fn invite(server: &TestServer, user: UserId, email: &str) -> Result<()> {
         now,
         expires_at: now.checked_add(jiff::SignedDuration::from_hours(7 * 24))?,
     };
-    store::invitations::replace(&db, &invitation).await?;
+    store::invitations::replace(&db, &invitation, now).await?;
     Ok(db.commit().await?)
 }
 

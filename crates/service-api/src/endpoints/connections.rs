@@ -28,6 +28,7 @@ operations! {
         post("/v1/workspaces/{workspaceId}/connections", RecentSignIn(WRITE))
             .takes()
             .returns(201)
+            .located()
             .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict, ValidationFailed]);
 
     /// Get a connection (owners only)
@@ -65,6 +66,7 @@ operations! {
         post("/v1/workspaces/{workspaceId}/domains", RecentSignIn(WRITE))
             .takes()
             .returns(201)
+            .located()
             .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict, ValidationFailed]);
 
     /// Look for the DNS record of a domain now (owners only)

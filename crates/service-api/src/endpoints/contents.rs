@@ -107,6 +107,7 @@ impl ContentOperations {
                 .query(SPACE)
                 .takes_shape(Shape::NewContent(kind))
                 .returns_shape(201, Shape::Content(kind))
+                .located()
                 .fails(REFUSED)
                 .headers(&[Header::IdempotencyKey])
                 .described(Group::Content, create_id, create),

@@ -40,6 +40,8 @@ pub struct OperationRow {
     /// The error codes beyond those that follow from the endpoint's row.
     pub errors: &'static [ErrorCode],
     pub headers: &'static [Header],
+    /// Whether a successful response has the path of the created resource as `Location`.
+    pub located: bool,
 }
 
 /// A header that a request may carry.
@@ -96,6 +98,7 @@ impl Operation<(), ()> {
             response,
             errors,
             headers,
+            located: false,
         };
         Self::of(row)
     }
@@ -159,5 +162,10 @@ impl<Request, Response> Operation<Request, Response> {
 
     pub(super) const fn headers(self, headers: &'static [Header]) -> Self {
         Self::of(OperationRow { headers, ..self.row })
+    }
+
+    /// Responds with the path of the created resource as `Location`.
+    pub(super) const fn located(self) -> Self {
+        Self::of(OperationRow { located: true, ..self.row })
     }
 }

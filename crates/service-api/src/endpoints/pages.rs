@@ -6,6 +6,9 @@ pub const AUTHORIZE: Endpoint = page(Method::Get, "/oauth/authorize");
 pub const AUTHORIZE_BY_FORM: Endpoint = page(Method::Post, "/oauth/authorize");
 pub const HOME: Endpoint = page(Method::Get, "/");
 pub const STYLESHEET: Endpoint = page(Method::Get, "/assets/style.css");
+pub const ICON: Endpoint = page(Method::Get, "/assets/icon.svg");
+pub const ROBOTS: Endpoint = page(Method::Get, "/robots.txt");
+pub const LOGO: Endpoint = page(Method::Get, "/assets/logo");
 pub const MANUAL_STYLESHEET: Endpoint = page(Method::Get, "/assets/manual.css");
 pub const MANUAL: Endpoint = page(Method::Get, "/docs");
 pub const SIGN_IN: Endpoint = page(Method::Get, "/sign-in");
@@ -35,33 +38,45 @@ pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
 pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
 pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
 pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
-pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor"]);
-pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor"]);
-pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor"]);
-pub const ACCOUNT_WORKSPACES: Endpoint = page(Method::Get, "/account/workspaces");
+pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor", "done"]);
+pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor", "done"]);
+pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor", "done"]);
+pub const ACCOUNT_WORKSPACES: Endpoint = list("/account/workspaces", &["done"]);
 pub const ACCOUNT_ACTIVITY: Endpoint = list("/account/activity", &["cursor"]);
+pub const ACCOUNT_CONFIRM_END_ALL_SESSIONS: Endpoint = page(Method::Get, "/account/sessions/end-all");
+pub const ACCOUNT_CONFIRM_REMOVE_APP: Endpoint = page(Method::Get, "/account/apps/{consentId}/remove");
+pub const ACCOUNT_CONFIRM_END_SESSION: Endpoint = page(Method::Get, "/account/sessions/{sessionId}/end");
+pub const ACCOUNT_CONFIRM_REVOKE_TOKEN: Endpoint = page(Method::Get, "/account/tokens/{tokenId}/revoke");
 pub const ACCOUNT_END_ALL_SESSIONS: Endpoint = page(Method::Post, "/account/sessions/end-all");
 pub const ACCOUNT_REMOVE_APP: Endpoint = page(Method::Post, "/account/apps/{consentId}/remove");
 pub const ACCOUNT_END_SESSION: Endpoint = page(Method::Post, "/account/sessions/{sessionId}/end");
 pub const ACCOUNT_CREATE_TOKEN: Endpoint = page(Method::Post, "/account/tokens");
 pub const ACCOUNT_REVOKE_TOKEN: Endpoint = page(Method::Post, "/account/tokens/{tokenId}/revoke");
+pub const ACCOUNT_CONFIRM_REVOKE_SUSPECTED_TOKENS: Endpoint = page(Method::Get, "/account/suspected-tokens/revoke");
 pub const ACCOUNT_REVOKE_SUSPECTED_TOKENS: Endpoint = page(Method::Post, "/account/suspected-tokens/revoke");
-pub const WORKSPACES_PAGE: Endpoint = page(Method::Get, "/workspaces");
+pub const WORKSPACES_PAGE: Endpoint = list("/workspaces", &["done"]);
 pub const WORKSPACES_CREATE: Endpoint = page(Method::Post, "/workspaces");
-pub const WORKSPACE_PAGE: Endpoint = list("/workspaces/{workspaceId}", &["cursor"]);
+pub const WORKSPACE_PAGE: Endpoint = list("/workspaces/{workspaceId}", &["cursor", "done"]);
 pub const WORKSPACE_CHANGE_ROLE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/role");
+pub const WORKSPACE_CONFIRM_REMOVE_MEMBER: Endpoint =
+    page(Method::Get, "/workspaces/{workspaceId}/members/{userId}/remove");
 pub const WORKSPACE_REMOVE_MEMBER: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/members/{userId}/remove");
 pub const WORKSPACE_INVITE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/invitations");
+pub const WORKSPACE_CONFIRM_REVOKE_INVITATION: Endpoint =
+    page(Method::Get, "/workspaces/{workspaceId}/invitations/{invitationId}/revoke");
 pub const WORKSPACE_REVOKE_INVITATION: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/invitations/{invitationId}/revoke");
-pub const WORKSPACE_CREDENTIALS: Endpoint = list("/workspaces/{workspaceId}/credentials", &["member", "cursor"]);
+pub const WORKSPACE_CREDENTIALS: Endpoint =
+    list("/workspaces/{workspaceId}/credentials", &["member", "cursor", "done"]);
+pub const WORKSPACE_CONFIRM_REVOKE_CREDENTIAL: Endpoint =
+    page(Method::Get, "/workspaces/{workspaceId}/credentials/{credentialId}/revoke");
 pub const WORKSPACE_REVOKE_CREDENTIAL: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/credentials/{credentialId}/revoke");
 pub const WORKSPACE_ACTIVITY: Endpoint =
     list("/workspaces/{workspaceId}/activity", &["member", "event", "since", "until", "cursor"]);
-pub const WORKSPACE_CONNECTIONS: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/connections");
+pub const WORKSPACE_CONNECTIONS: Endpoint = list("/workspaces/{workspaceId}/connections", &["done"]);
 pub const WORKSPACE_CREATE_CONNECTION: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/connections");
-pub const WORKSPACE_CONNECTION: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}");
+pub const WORKSPACE_CONNECTION: Endpoint = list("/workspaces/{workspaceId}/connections/{connectionId}", &["done"]);
 pub const WORKSPACE_CONNECTION_PROVIDER: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/provider");
 pub const WORKSPACE_CONNECTION_SETTINGS: Endpoint =
@@ -74,14 +89,19 @@ pub const WORKSPACE_USE_DOMAIN: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/use-domain");
 pub const WORKSPACE_VERIFY_DOMAIN: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/verify-domain");
+pub const WORKSPACE_CONFIRM_REMOVE_DOMAIN: Endpoint =
+    list("/workspaces/{workspaceId}/connections/{connectionId}/remove-domain", &["domain"]);
 pub const WORKSPACE_REMOVE_DOMAIN: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/remove-domain");
 pub const WORKSPACE_REQUIREMENT: Endpoint =
     page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}/require");
 pub const WORKSPACE_CHANGE_REQUIREMENT: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/require");
+pub const WORKSPACE_CONFIRM_DELETE_CONNECTION: Endpoint =
+    page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}/delete");
 pub const WORKSPACE_DELETE_CONNECTION: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/delete");
+pub const WORKSPACE_CONFIRM_LEAVE: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_LEAVE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/unblock");
 pub const INVITATION_ACCEPT: Endpoint = page(Method::Post, "/invitations/{invitationId}/accept");
@@ -96,6 +116,9 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &AUTHORIZE_BY_FORM,
     &HOME,
     &STYLESHEET,
+    &ICON,
+    &ROBOTS,
+    &LOGO,
     &MANUAL_STYLESHEET,
     &MANUAL,
     &SIGN_IN,
@@ -123,20 +146,28 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &ACCOUNT_TOKENS,
     &ACCOUNT_WORKSPACES,
     &ACCOUNT_ACTIVITY,
+    &ACCOUNT_CONFIRM_END_ALL_SESSIONS,
+    &ACCOUNT_CONFIRM_REMOVE_APP,
+    &ACCOUNT_CONFIRM_END_SESSION,
+    &ACCOUNT_CONFIRM_REVOKE_TOKEN,
     &ACCOUNT_END_ALL_SESSIONS,
     &ACCOUNT_REMOVE_APP,
     &ACCOUNT_END_SESSION,
     &ACCOUNT_CREATE_TOKEN,
     &ACCOUNT_REVOKE_TOKEN,
+    &ACCOUNT_CONFIRM_REVOKE_SUSPECTED_TOKENS,
     &ACCOUNT_REVOKE_SUSPECTED_TOKENS,
     &WORKSPACES_PAGE,
     &WORKSPACES_CREATE,
     &WORKSPACE_PAGE,
     &WORKSPACE_CHANGE_ROLE,
+    &WORKSPACE_CONFIRM_REMOVE_MEMBER,
     &WORKSPACE_REMOVE_MEMBER,
     &WORKSPACE_INVITE,
+    &WORKSPACE_CONFIRM_REVOKE_INVITATION,
     &WORKSPACE_REVOKE_INVITATION,
     &WORKSPACE_CREDENTIALS,
+    &WORKSPACE_CONFIRM_REVOKE_CREDENTIAL,
     &WORKSPACE_REVOKE_CREDENTIAL,
     &WORKSPACE_ACTIVITY,
     &WORKSPACE_CONNECTIONS,
@@ -148,10 +179,13 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &WORKSPACE_CLAIM_DOMAIN,
     &WORKSPACE_USE_DOMAIN,
     &WORKSPACE_VERIFY_DOMAIN,
+    &WORKSPACE_CONFIRM_REMOVE_DOMAIN,
     &WORKSPACE_REMOVE_DOMAIN,
     &WORKSPACE_REQUIREMENT,
     &WORKSPACE_CHANGE_REQUIREMENT,
+    &WORKSPACE_CONFIRM_DELETE_CONNECTION,
     &WORKSPACE_DELETE_CONNECTION,
+    &WORKSPACE_CONFIRM_LEAVE,
     &WORKSPACE_LEAVE,
     &WORKSPACE_UNBLOCK,
     &INVITATION_ACCEPT,
@@ -162,7 +196,7 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SIGN_OUT,
 ];
 
-/// A page with a list. The query says which part of it is shown.
+/// A page with a query, which says which part of a list is shown, or what was done before.
 const fn list(path: &'static str, query: &'static [&'static str]) -> Endpoint {
     Endpoint { method: Method::Get, path, access: Access::Browser, body: Body::None, query }
 }

@@ -9,7 +9,7 @@ use crate::{
     errors::ErrorCode::NotFound,
     page::Page,
     scope::{Action, Resource, Scope},
-    sessions::{OthersEnded, Session},
+    sessions::{OthersEnded, SessionPage},
 };
 
 const READ: Scope = Scope::of(Action::Read, Resource::Sessions);
@@ -17,7 +17,7 @@ const WRITE: Scope = Scope::of(Action::Write, Resource::Sessions);
 
 operations! {
     /// List sessions
-    LIST_SESSIONS(Sessions, "listSessions"): () => Page<Session> =
+    LIST_SESSIONS(Sessions, "listSessions"): () => SessionPage =
         get("/v1/sessions", SignedIn(READ)).query(&["limit", "cursor"]).returns(200);
 
     /// Revoke a session (idempotent)

@@ -24,6 +24,7 @@ operations! {
             .query(&["workspaceId"])
             .takes()
             .returns(201)
+            .located()
             .fails(&[InvalidScope, NotFound, Conflict, ValidationFailed, RateLimited])
             .headers(&[Header::IdempotencyKey]);
 
@@ -40,6 +41,7 @@ operations! {
         post("/v1/cli/tokens/{tokenId}/rotate", RecentSignIn(WRITE))
             .takes()
             .returns(201)
+            .located()
             .fails(&[InvalidScope, NotFound, Conflict, ValidationFailed, RateLimited])
             .headers(&[Header::IdempotencyKey]);
 

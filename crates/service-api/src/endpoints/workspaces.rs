@@ -25,7 +25,7 @@ operations! {
 
     /// Create a workspace
     CREATE_WORKSPACE(Workspaces, "createWorkspace"): NameWorkspace => Workspace =
-        post("/v1/workspaces", Bearer(WRITE)).takes().returns(201).fails(&[WorkspaceMismatch, Conflict, ValidationFailed]);
+        post("/v1/workspaces", Bearer(WRITE)).takes().returns(201).located().fails(&[WorkspaceMismatch, Conflict, ValidationFailed]);
 
     /// Get a workspace
     READ_WORKSPACE(Workspaces, "readWorkspace"): () => Workspace =
@@ -70,6 +70,7 @@ operations! {
         post("/v1/workspaces/{workspaceId}/invitations", RecentSignInForOwners(WRITE))
             .takes()
             .returns(201)
+            .located()
             .fails(&[NotFound, WorkspaceMismatch, Forbidden, ValidationFailed, RateLimited]);
 
     /// Revoke an invitation (owners only)

@@ -3,18 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    content_schemas,
     group::Group,
-    schemas::{self, Schemas, Shape},
-    words::{everywhere, name_of, needs, reason, spoken},
+    parameters::parameters,
+    responses::{self, responses},
+    schemas::Schemas,
+    words::{everywhere, name_of, needs, spoken},
 };
 use crate::{
-    contents::Kind,
-    endpoints::{Access, Body, Header, Method, OPERATIONS, OperationRow},
+    endpoints::{Access, Body, Method, OPERATIONS, OperationRow},
     errors::{ErrorBody, ErrorCode},
-    ids,
     scope::{Scope, Scopes},
-    sessions::MadeTreatment,
-    workspaces,
 };
 
 /// One successful request and its response for each operation. A test sends them all.
@@ -30,16 +29,16 @@ pub fn examples() -> Map<String, Value> {
 #[must_use]
 pub fn document(base_url: &str) -> Value {
     let (mut request_schemas, mut response_schemas) = (Schemas::of_requests(), Schemas::of_responses());
-    let error = response_schemas.of(Shape::Of(schemars::SchemaGenerator::subschema_for::<ErrorBody>));
+    let error = response_schemas.of_type::<ErrorBody>();
     let examples = examples();
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let example = examples.get(operation.id).cloned().unwrap_or_default();
-        let described = describe(operation, &example, &mut request_schemas, &mut response_schemas, &error);
+        let described = describe(operation, &example, &mut request_schemas, &mut response_schemas);
         let path = paths.entry(operation.endpoint.path).or_insert_with(|| json!({}));
         path[operation.endpoint.method.as_str().to_lowercase()] = described;
     }
-    let mut components = schemas::contents(&mut schemars::SchemaGenerator::default());
+    let mut components = content_schemas::contents(&mut response_schemas);
     components.extend(request_schemas.components());
     components.extend(response_schemas.components());
     let scopes: Map<_, _> = Scopes::ALL.words().map(|word| (word.to_owned(), json!(spoken(word)))).collect();
@@ -50,15 +49,23 @@ pub fn document(base_url: &str) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "Access, authentication and content of a work platform",
             "description": everywhere(base_url),
+            "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
+            "contact": { "name": "Service", "url": format!("{base_url}/docs") },
         },
-        "servers": [{ "url": base_url }],
-        "tags": Group::ALL.map(|group| json!({ "name": group.title() })),
+        "servers": [{ "url": base_url, "description": "This installation" }],
+        "externalDocs": { "url": format!("{base_url}/docs"), "description": "The manual" },
+        "tags": Group::ALL.map(|group| {
+            json!({ "name": group.tag(), "description": group.about(), "x-displayName": group.title() })
+        }),
         "paths": paths,
         "components": {
             "schemas": components,
+            "responses": responses::components(&error),
+            "headers": responses::headers(),
             "securitySchemes": {
                 "oauth": {
                     "type": "oauth2",
+                    "description": "The authorization code grant with PKCE",
                     "flows": { "authorizationCode": {
                         "authorizationUrl": format!("{base_url}/oauth/authorize"),
                         "tokenUrl": format!("{base_url}/oauth/token"),
@@ -78,94 +85,30 @@ fn describe(
     example: &Value,
     request_schemas: &mut Schemas,
     response_schemas: &mut Schemas,
-    error: &Value,
 ) -> Value {
     let endpoint = operation.endpoint;
     let mut described = json!({
         "operationId": operation.id,
-        "tags": [operation.group.title()],
+        "tags": [operation.group.tag()],
         "summary": operation.summary,
         "description": needs(endpoint.access),
         "parameters": parameters(operation, example),
         "security": security(endpoint.access),
-        "responses": responses(operation, example, response_schemas, error),
+        "responses": responses(operation, example, response_schemas),
     });
     if let Some(shape) = operation.request {
         let mut content = json!({ "schema": request_schemas.of(shape) });
         if let Some(body) = example.get("body") {
             content["example"] = body.clone();
         }
-        let mut media = json!({ "application/json": content });
+        described["requestBody"] = json!({ "required": true, "content": { "application/json": content } });
+        // Only one media type is listed: clients that generators make from two choose the wrong one, or do not compile.
         if endpoint.body == Body::JsonOrForm {
-            media["application/x-www-form-urlencoded"] = media["application/json"].clone();
+            let text = "Also accepted as `application/x-www-form-urlencoded`, with the same parameters.";
+            described["requestBody"]["description"] = text.into();
         }
-        described["requestBody"] = json!({ "required": true, "content": media });
     }
     described
-}
-
-fn parameters(operation: &OperationRow, example: &Value) -> Vec<Value> {
-    let endpoint = operation.endpoint;
-    let in_path = endpoint.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let path = in_path.map(|name| {
-        let kind = kind_of(name);
-        json!({
-            "name": name, "in": "path", "required": true,
-            "schema": { "type": "string", "pattern": ids::pattern(kind) },
-            "example": example["path"].get(name).cloned().unwrap_or_else(|| format!("{kind}_01m955vw00fjqrz47smcqrkmzz").into()),
-        })
-    });
-    let query = endpoint.query.iter().map(|name| {
-        let mut parameter = json!({ "name": name, "in": "query", "schema": query_schema(name) });
-        if let Some(value) = example["query"].get(*name) {
-            parameter["example"] = value.clone();
-        }
-        parameter
-    });
-    let headers = operation.headers.iter().map(|header| match header {
-        Header::IfMatch => json!({
-            "name": "If-Match", "in": "header", "schema": { "type": "string", "minLength": 1, "pattern": "^(\\*|\"[0-9]{1,18}\")$" },
-            "description": "The ETag of the version that was read: the request takes effect only if it has not changed",
-        }),
-        Header::IdempotencyKey => json!({
-            "name": "Idempotency-Key", "in": "header", "schema": { "type": "string", "minLength": 1, "pattern": "^[!-~]{1,255}$" },
-            "description": "A request that is repeated with the same key takes effect once",
-        }),
-    });
-    path.chain(query).chain(headers).collect()
-}
-
-/// The prefix of the ids that a parameter of a path takes.
-fn kind_of(name: &str) -> &'static str {
-    let content = Kind::ALL.into_iter().find(|kind| name == format!("{}Id", kind.name().to_lowercase()));
-    match name {
-        "workspaceId" => "wsp",
-        "userId" => "user",
-        "invitationId" => "inv",
-        "sessionId" => "grant",
-        "consentId" => "consent",
-        _ => content.map_or("clit", Kind::prefix),
-    }
-}
-
-fn query_schema(name: &str) -> Value {
-    match name {
-        "workspaceId" => workspaces::named_space(&mut schemars::SchemaGenerator::default()).into(),
-        "limit" => {
-            json!({ "type": "integer", "minimum": 1, "maximum": crate::page::MAX_LIMIT, "default": crate::page::DEFAULT_LIMIT })
-        }
-        "status" => json!({ "type": "string", "enum": ["active", "expired", "revoked", "all"], "default": "active" }),
-        "event" => {
-            json!({ "type": "string", "enum": crate::audit_events::EventName::ALL.iter().map(|name| name.as_str()).collect::<Vec<_>>() })
-        }
-        "made" => json!({
-            "type": "string", "enum": MadeTreatment::ALL.map(MadeTreatment::as_str), "default": "recommended",
-            "description": "What happens to the tokens and invitations that the session made",
-        }),
-        "userId" => json!({ "type": "string", "pattern": ids::pattern("user") }),
-        "since" | "until" => json!({ "type": "string", "anyOf": [{ "format": "date" }, { "format": "date-time" }] }),
-        _ => json!({ "type": "string" }),
-    }
 }
 
 fn security(access: Access) -> Value {
@@ -195,6 +138,10 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
     if endpoint.body != Body::None {
         all.extend([PayloadTooLarge, UnsupportedMediaType]);
     }
+    // A required field can be missing.
+    if endpoint.body == Body::Json && endpoint.path.starts_with("/v1/") {
+        all.push(ValidationFailed);
+    }
     match endpoint.access {
         Access::Public | Access::Browser | Access::Provider | Access::Client => {}
         Access::AnyToken => all.extend([MissingToken, InvalidToken, RateLimited]),
@@ -218,44 +165,4 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
     all.sort_by_key(|code| (code.status(), name_of(*code)));
     all.dedup();
     all
-}
-
-fn responses(operation: &OperationRow, example: &Value, response_schemas: &mut Schemas, error: &Value) -> Value {
-    let request_id = json!({ "X-Request-Id": { "schema": { "type": "string" }, "required": true } });
-    let mut success = json!({ "description": reason(operation.status), "headers": request_id.clone() });
-    if let Some(shape) = operation.response {
-        let mut content = json!({ "schema": response_schemas.of(shape) });
-        if let Some(answer) = example.get("answer") {
-            content["example"] = answer.clone();
-        }
-        success["content"] = json!({ "application/json": content });
-        if matches!(shape, Shape::Content(_)) {
-            success["headers"]["ETag"] = json!({ "schema": { "type": "string" }, "required": true });
-        }
-    }
-    let mut all = Map::from_iter([(operation.status.to_string(), success)]);
-    for code in errors(operation) {
-        let response = all.entry(code.status().to_string()).or_insert_with(|| {
-            json!({
-                "description": "",
-                "headers": request_id.clone(),
-                "content": { "application/json": { "schema": { "allOf": [error, { "properties": { "error": { "enum": [] } } }] } } },
-            })
-        });
-        let codes = &mut response["content"]["application/json"]["schema"]["allOf"][1]["properties"]["error"]["enum"];
-        if let Value::Array(codes) = codes {
-            codes.push(name_of(code).into());
-        }
-        let told = response["description"].as_str().unwrap_or_default();
-        let separator = if told.is_empty() { "" } else { ", " };
-        response["description"] = format!("{told}{separator}`{}`", name_of(code)).into();
-        match code.status() {
-            401 | 403 => response["headers"]["WWW-Authenticate"] = json!({ "schema": { "type": "string" } }),
-            429 | 503 => {
-                response["headers"]["Retry-After"] = json!({ "schema": { "type": "integer" }, "required": true });
-            }
-            _ => {}
-        }
-    }
-    Value::Object(all)
 }

@@ -55,6 +55,46 @@ impl Group {
         }
     }
 
+    /// The tag in the `OpenAPI` document, which names a part of a generated client.
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign-in",
+            Self::Oauth => "oauth",
+            Self::Discovery => "discovery",
+            Self::Whoami => "whoami",
+            Self::Workspaces => "workspaces",
+            Self::Connections => "sso",
+            Self::Content => "content",
+            Self::Sessions => "sessions",
+            Self::CliTokens => "cli-tokens",
+            Self::McpTokens => "mcp-tokens",
+            Self::Mcp => "mcp",
+            Self::Audit => "audit",
+            Self::Leaks => "leaks",
+        }
+    }
+
+    /// The description of the tag.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::SignIn => "Signing in by email code, and exchanging codes and refresh tokens for tokens.",
+            Self::Oauth => "Revoking and introspecting tokens, and registering clients.",
+            Self::Discovery => "Metadata, public keys and the description of the API.",
+            Self::Whoami => "The user, credential and space of a request.",
+            Self::Workspaces => "Workspaces, members and invitations.",
+            Self::Connections => "Single sign-on: connections to identity providers, and domains.",
+            Self::Content => "Projects, packs, playbooks, cases and records.",
+            Self::Sessions => "Sessions of the user, and the access that the user gave to apps.",
+            Self::CliTokens => "Tokens for scripts and CI.",
+            Self::McpTokens => "Tokens of the first-party MCP client. Other MCP clients use OAuth discovery.",
+            Self::Mcp => "The endpoint of MCP clients.",
+            Self::Audit => "What happened in an account or a workspace.",
+            Self::Leaks => "Reports of leaked tokens.",
+        }
+    }
+
     /// The text of the chapter, before its endpoints.
     #[must_use]
     pub const fn prose(self) -> &'static str {

@@ -16,6 +16,9 @@ use crate::{
     errors::ErrorCode,
 };
 
+const QUICKSTART: &str = include_str!("../../manual/quickstart.md");
+const VERSIONS: &str = include_str!("../../manual/versions.md");
+
 /// The manual for a service at this base URL, in Markdown.
 #[must_use]
 pub fn manual(base_url: &str) -> String {
@@ -43,13 +46,9 @@ fn write(text: &mut String) -> fmt::Result {
         "Every endpoint, at the base URL of the installation (`{EXAMPLE}` below). The same as OpenAPI 3.1 is"
     )?;
     writeln!(text, "at [`/openapi.json`]({EXAMPLE}/openapi.json).\n")?;
-    writeln!(text, "| endpoint | | requires |\n|---|---|---|")?;
-    for operation in OPERATIONS {
-        let (title, needs) = (title(operation), needs(operation.endpoint.access));
-        let anchor = if has_section(operation) { anchor(&title) } else { anchor(operation.group.title()) };
-        writeln!(text, "| [`{title}`](#{anchor}) | {} | {needs} |", operation.summary)?;
-    }
-    writeln!(text, "\n## Overview\n\n{}", everywhere(EXAMPLE))?;
+    writeln!(text, "## Quickstart\n\n{QUICKSTART}")?;
+    writeln!(text, "## Overview\n\n{}", everywhere(EXAMPLE))?;
+    writeln!(text, "## Versions\n\n{VERSIONS}")?;
     for group in Group::ALL {
         writeln!(text, "## {}\n\n{}", group.title(), group.prose())?;
         if group == Group::Audit {
@@ -63,9 +62,21 @@ fn write(text: &mut String) -> fmt::Result {
             write_section(text, operation, &document, examples.get(operation.id).unwrap_or(&Value::Null))?;
         }
     }
+    write_endpoints(text)?;
     // Exactly one line break at the end.
     text.truncate(text.trim_end().len());
     writeln!(text)
+}
+
+/// The table of all endpoints.
+fn write_endpoints(text: &mut String) -> fmt::Result {
+    writeln!(text, "## All endpoints\n\n| endpoint | | requires |\n|---|---|---|")?;
+    for operation in OPERATIONS {
+        let (title, needs) = (title(operation), needs(operation.endpoint.access));
+        let anchor = if has_section(operation) { anchor(&title) } else { anchor(operation.group.title()) };
+        writeln!(text, "| [`{title}`](#{anchor}) | {} | {needs} |", operation.summary)?;
+    }
+    Ok(())
 }
 
 fn title(operation: &OperationRow) -> String {

@@ -3,9 +3,13 @@
 //!
 //! [`OPERATIONS`]: crate::endpoints::OPERATIONS
 
+mod content_schemas;
 mod document;
+mod enums;
 mod group;
 mod manual;
+mod parameters;
+mod responses;
 mod schemas;
 mod words;
 

@@ -1,15 +1,10 @@
 //! The JSON Schemas of bodies.
 
-use schemars::{JsonSchema as _, Schema, SchemaGenerator, generate::SchemaSettings};
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    contents::{Field, Form, Kind, MAX_NAME, MAX_TEXT, PACK_TYPES},
-    forms, ids,
-    instant::Written,
-    search::Segment,
-    workspaces::ContentScope,
-};
+use super::{content_schemas, enums};
+use crate::contents::Kind;
 
 /// The schema of a body.
 #[derive(Clone, Copy, Debug)]
@@ -49,26 +44,31 @@ impl Schemas {
     }
 
     pub(super) fn of(&mut self, shape: Shape) -> Value {
-        let reference = |name: String| json!({ "$ref": format!("#/components/schemas/{name}") });
         match shape {
             Shape::Of(write) => {
                 let schema = write(&mut self.generator);
                 self.finish(schema.into())
             }
-            Shape::Content(kind) => reference(kind.name().to_owned()),
-            Shape::Contents(kind) => page(&reference(kind.name().to_owned())),
-            Shape::DeletedContents(kind) => page(&reference(format!("Deleted{}", kind.name()))),
+            Shape::Content(kind) => reference(kind.name()),
+            Shape::Contents(kind) => reference(format!("PageOf{}", kind.name())),
+            Shape::DeletedContents(kind) => reference(format!("PageOfDeleted{}", kind.name())),
             Shape::NewContent(kind) => reference(format!("New{}", kind.name())),
             Shape::ContentChange(kind) => reference(format!("{}Change", kind.name())),
-            Shape::Found => page(&reference("FoundPack".to_owned())),
-            Shape::Standard => json!({ "type": "object" }),
+            Shape::Found => reference("PageOfFoundPack"),
+            Shape::Standard => reference("StandardDocument"),
         }
+    }
+
+    /// A reference to the schema of a type, which becomes a component.
+    pub(super) fn of_type<T: schemars::JsonSchema>(&mut self) -> Value {
+        self.of(Shape::Of(SchemaGenerator::subschema_for::<T>))
     }
 
     /// Every schema that was referred to, by name.
     pub(super) fn components(mut self) -> Map<String, Value> {
         let schemas = self.generator.take_definitions(true);
-        schemas.into_iter().map(|(name, schema)| (name, self.finish(schema))).collect()
+        let finished = schemas.into_iter().map(|(name, schema)| (name, self.finish(schema)));
+        enums::name_variants(finished.collect())
     }
 
     fn finish(&self, mut schema: Value) -> Value {
@@ -77,6 +77,7 @@ impl Schemas {
         } else {
             forbid_nul(&mut schema);
         }
+        enums::write_enums(&mut schema);
         schema
     }
 }
@@ -95,7 +96,7 @@ pub fn standalone_response(shape: Shape) -> Value {
 
 fn standalone(mut schemas: Schemas, shape: Shape) -> Value {
     let mut schema = schemas.of(shape);
-    let mut components = contents(&mut SchemaGenerator::default());
+    let mut components = content_schemas::contents(&mut schemas);
     components.extend(schemas.components());
     replace_references(&mut schema, &components);
     schema
@@ -105,13 +106,22 @@ fn standalone(mut schemas: Schemas, shape: Shape) -> Value {
 fn replace_references(schema: &mut Value, components: &Map<String, Value>) {
     let named = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
     if let Some(component) = named.and_then(|name| components.get(name)) {
+        let about = schema.get("description").cloned();
         *schema = component.clone();
+        if let Some(about) = about {
+            schema["description"] = about;
+        }
     }
     match schema {
         Value::Object(members) => members.values_mut().for_each(|member| replace_references(member, components)),
         Value::Array(items) => items.iter_mut().for_each(|item| replace_references(item, components)),
         _ => {}
     }
+}
+
+/// A reference to a component.
+pub(super) fn reference(name: impl AsRef<str>) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{}", name.as_ref()) })
 }
 
 fn settings() -> SchemaSettings {
@@ -160,76 +170,5 @@ fn forbid_nul(schema: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(forbid_nul),
         _ => {}
-    }
-}
-
-fn page(item: &Value) -> Value {
-    json!({
-        "type": "object",
-        "properties": { "data": { "type": "array", "items": item }, "nextCursor": { "type": "string" } },
-        "required": ["data"],
-    })
-}
-
-/// The schemas of contents, from the fields of their kinds.
-pub(super) fn contents(generator: &mut SchemaGenerator) -> Map<String, Value> {
-    let scope = Value::from(ContentScope::json_schema(generator));
-    let instant = Value::from(Written::json_schema(generator));
-    let mut all = Map::new();
-    for kind in Kind::ALL {
-        let fields = || kind.fields().iter().map(|field| (field.name.to_owned(), field_schema(field)));
-        let required: Vec<_> = kind.fields().iter().filter(|field| field.required).map(|field| field.name).collect();
-        let mut shown: Map<_, _> = fields().collect();
-        shown.insert("id".into(), json!({ "type": "string", "pattern": ids::pattern(kind.prefix()) }));
-        shown.insert("scope".into(), scope.clone());
-        shown.insert("workspaceId".into(), json!({ "type": "string", "pattern": ids::pattern("wsp") }));
-        shown.insert("createdAt".into(), instant.clone());
-        shown.insert("updatedAt".into(), instant.clone());
-        let always = [&["id", "scope", "createdAt", "updatedAt"][..], &required].concat();
-        if kind == Kind::Pack {
-            let mut found = shown.clone();
-            found.insert("score".into(), json!({ "type": "number" }));
-            found.insert("snippet".into(), json!({ "type": "array", "items": Segment::json_schema(generator) }));
-            let always = [&always[..], &["score", "snippet"]].concat();
-            all.insert("FoundPack".into(), json!({ "type": "object", "properties": found, "required": always }));
-        }
-        let mut deleted = shown.clone();
-        deleted.insert("deletedAt".into(), instant.clone());
-        deleted.insert("deletedBy".into(), json!({ "type": "string", "pattern": ids::pattern("user") }));
-        deleted.insert("expiresAt".into(), instant.clone());
-        let deleted_always = [&always[..], &["deletedAt", "deletedBy", "expiresAt"]].concat();
-        let schema = json!({ "type": "object", "properties": deleted, "required": deleted_always });
-        all.insert(format!("Deleted{}", kind.name()), schema);
-        all.insert(kind.name().into(), json!({ "type": "object", "properties": shown, "required": always }));
-        let sent = |fields: Map<String, Value>| {
-            let mut fields = fields;
-            fields.insert("scope".into(), scope.clone());
-            json!({ "type": "object", "properties": fields, "additionalProperties": false })
-        };
-        let mut new = sent(fields().map(|(name, schema)| nullable(kind, &name, schema)).collect());
-        new["required"] = json!(required);
-        all.insert(format!("New{}", kind.name()), new);
-        let change = sent(fields().map(|(name, schema)| nullable(kind, &name, schema)).collect());
-        all.insert(format!("{}Change", kind.name()), change);
-    }
-    all
-}
-
-/// Allows `null` for an optional field, which clears it.
-fn nullable(kind: Kind, name: &str, schema: Value) -> (String, Value) {
-    let required = kind.fields().iter().any(|field| field.name == name && field.required);
-    let schema = if required { schema } else { json!({ "anyOf": [schema, { "type": "null" }] }) };
-    (name.to_owned(), schema)
-}
-
-fn field_schema(field: &Field) -> Value {
-    match field.form {
-        Form::Name => json!({
-            "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": forms::ONE_LINE,
-        }),
-        Form::Text => json!({ "type": "string", "maxLength": MAX_TEXT, "pattern": "^[^\\u0000]*$" }),
-        Form::PackType => json!({ "type": "string", "enum": PACK_TYPES }),
-        Form::Object => json!({ "type": "object" }),
-        Form::Date => json!({ "type": "string", "format": "date" }),
     }
 }

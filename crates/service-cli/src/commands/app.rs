@@ -5,6 +5,7 @@ use service_api::ids::ConsentId;
 
 use crate::{
     arguments::AppCommand,
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     failure::{Failure, FailureCode},
@@ -23,7 +24,16 @@ async fn list(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let consents =
         connection.list_all(context, async |client, token, cursor| client.list_consents(token, cursor).await).await?;
-    let mut table = Table::new(&["ID", "APP", "REDIRECTS TO", "SCOPES", "LAST USED", "EXPIRES"]);
+    let entries = consents.iter().map(|consent| (consent.id.to_string(), consent.client.name.as_str()));
+    remember(context, &connection, ListedKind::App, entries);
+    let mut table = Table::new(&["ID", "APP", "REDIRECTS TO", "SCOPES", "LAST USED", "EXPIRES"]).shown(&[
+        "APP",
+        "SCOPES",
+        "EXPIRES",
+        "LAST USED",
+        "REDIRECTS TO",
+        "ID",
+    ]);
     for consent in &consents {
         let unverified = if consent.client.verified { "" } else { " (unverified)" };
         table.add_row([
@@ -32,7 +42,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
             Cell::text(&consent.redirect_host),
             Cell::text(consent.scopes.to_string()),
             Cell::time(Some(consent.last_used_at)),
-            Cell::time(consent.expires_at),
+            Cell::expiry(consent.expires_at),
         ]);
     }
     context.output.result(&json!({ "consents": consents }), &table.render(&context.output))

@@ -5,6 +5,7 @@ use service_api::contents::Kind;
 use service_client::ContentAddress;
 
 use crate::{
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     failure::{Failure, FailureCode},
@@ -18,17 +19,21 @@ pub(super) async fn list(context: &Context, kind: Kind) -> Result<(), Failure> {
     });
     let mut deleted = deleted.await?;
     deleted.sort_by_key(|content| std::cmp::Reverse(content.deleted_at));
+    let listed = if kind == Kind::Project { ListedKind::DeletedProject } else { ListedKind::DeletedPack };
+    let entries = deleted.iter().map(|content| (content.content.id.clone(), content.content.name()));
+    remember(context, &connection, listed, entries);
     if deleted.is_empty() {
         context.output.info(&format!("No deleted {}.", kind.resource().as_str()));
     }
-    let mut table = Table::new(&["ID", "NAME", "DELETED", "BY", "EXPIRES"]);
+    let mut table =
+        Table::new(&["ID", "NAME", "DELETED", "BY", "EXPIRES"]).shown(&["NAME", "DELETED", "EXPIRES", "BY", "ID"]);
     for content in &deleted {
         table.add_row([
             Cell::text(&content.content.id),
             Cell::text(content.content.name()),
             Cell::time(Some(content.deleted_at)),
-            Cell::text(content.deleted_by.to_string()),
-            Cell::time(Some(content.expires_at)),
+            Cell::whole(content.deleted_by.to_string()),
+            Cell::expiry(Some(content.expires_at)),
         ]);
     }
     let object = json!({

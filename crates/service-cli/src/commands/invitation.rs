@@ -9,11 +9,12 @@ use service_api::{
 use crate::{
     arguments::InvitationCommand,
     commands::workspace::{NamedSpace, role_name},
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     failure::{Failure, FailureCode},
     prompt,
-    table::{Cell, Table, format_date, strip_control},
+    table::{Cell, Table, strip_control},
 };
 
 pub(super) async fn run(context: &Context, command: InvitationCommand) -> Result<(), Failure> {
@@ -36,14 +37,16 @@ async fn list_received(context: &Context, connection: &Connection) -> Result<Vec
 async fn list(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let invitations = list_received(context, &connection).await?;
+    let entries = invitations.iter().map(|invitation| (invitation.id.to_string(), invitation.workspace_name.as_str()));
+    remember(context, &connection, ListedKind::Invitation, entries);
     let mut table = Table::new(&["ID", "WORKSPACE", "ROLE", "FROM", "EXPIRES"]);
     for invitation in &invitations {
         table.add_row([
-            Cell::text(invitation.id.to_string()),
+            Cell::whole(invitation.id.to_string()),
             Cell::text(&invitation.workspace_name),
             Cell::text(role_name(invitation.role)),
             Cell::text(&invitation.invited_by),
-            Cell::pair(format_date(invitation.expires_at), service_api::instant::to_text(invitation.expires_at)),
+            Cell::expiry(Some(invitation.expires_at)),
         ]);
     }
     if invitations.is_empty() {
@@ -119,10 +122,12 @@ async fn blocked(context: &Context) -> Result<(), Failure> {
     let blocked = connection
         .list_all(context, async |client, token, cursor| client.list_blocked_workspaces(token, cursor).await)
         .await?;
-    let mut table = Table::new(&["WORKSPACE", "NAME", "BLOCKED"]);
+    let entries = blocked.iter().map(|workspace| (workspace.workspace_id.to_string(), workspace.name.as_str()));
+    remember(context, &connection, ListedKind::BlockedWorkspace, entries);
+    let mut table = Table::new(&["ID", "NAME", "BLOCKED"]);
     for workspace in &blocked {
         table.add_row([
-            Cell::text(workspace.workspace_id.to_string()),
+            Cell::whole(workspace.workspace_id.to_string()),
             Cell::text(&workspace.name),
             Cell::time(Some(workspace.blocked_at)),
         ]);

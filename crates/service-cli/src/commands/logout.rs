@@ -42,7 +42,12 @@ pub(super) async fn run(context: &Context, arguments: &LogoutArgs) -> Result<(),
         return Err(failure);
     }
     if objects.is_empty() && removed.is_empty() {
-        context.output.info("Not signed in. Nothing to do.");
+        let place = if arguments.all {
+            String::new()
+        } else {
+            format!(" to {} (profile {})", context.origin()?, context.profile)
+        };
+        context.output.info(&format!("Not signed in{place}. Nothing to do."));
     }
     warn_about_token(context);
     let mut object = match objects.len() {
@@ -59,6 +64,7 @@ pub(super) async fn run(context: &Context, arguments: &LogoutArgs) -> Result<(),
 async fn sign_out(context: &Context, saved: &SavedSignIn) -> Result<Option<Value>, Failure> {
     // Waits for a command that is refreshing the session, so that the newest token is revoked.
     let locks = lock_all(saved.locks().map_err(store_failed)?).await.map_err(session_failed)?;
+    saved.forget_lists();
     let Some(sign_in) = saved.record().map_err(store_failed)? else { return Ok(None) };
     let refresh_token = saved.refresh_token();
     let deleted = saved.forget();
@@ -67,8 +73,8 @@ async fn sign_out(context: &Context, saved: &SavedSignIn) -> Result<Option<Value
     let client = context.client(&saved.origin)?;
     // The server revokes the session for either token of the pair, whatever happened to the local files.
     let revoked = match refresh_token {
-        Ok(Some(token)) => context.spin_while(client.revoke(SERVICE_CLI, &token)).await,
-        _ => context.spin_while(client.revoke_access(SERVICE_CLI, &sign_in.access_token)).await,
+        Ok(Some(token)) => context.wait_for("Signing out", client.revoke(SERVICE_CLI, &token)).await,
+        _ => context.wait_for("Signing out", client.revoke_access(SERVICE_CLI, &sign_in.access_token)).await,
     };
     let revoked = revoked.map_err(|error| explain::explain_error(&saved.origin, &error).code.as_str());
     if let Err(error) = deleted {

@@ -2,14 +2,18 @@
 
 mod api;
 mod app;
-mod completion;
+mod audit;
+pub(crate) mod completion;
+mod config;
+mod content;
 mod deleted;
 mod doctor;
-mod help;
+pub(crate) mod help;
 mod invitation;
 pub(crate) mod login;
 mod logout;
 mod mcp;
+mod open;
 mod pack;
 mod project;
 mod session;
@@ -33,7 +37,9 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<ExitCode, Failu
     match command {
         Command::Completion { shell } => return completion::run(shell),
         Command::Help { topic } => return help::run(&topic),
-        _ => {}
+        // It can correct the settings.
+        Command::Config(_) => {}
+        _ => context.check_settings()?,
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
@@ -64,15 +70,18 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Whoami => return whoami::run(context).await,
         Command::Api(arguments) => return api::run(context, &arguments).await,
         Command::Token(command) => return token::run(context, command).await,
+        Command::Project(command) => return project::run(context, command).await,
+        Command::Pack(command) => return pack::run(context, command).await,
         Command::Doctor(arguments) => return doctor::run(context, &arguments).await,
         Command::Login(arguments) => login::run(context, &arguments).await,
         Command::Logout(arguments) => logout::run(context, &arguments).await,
         Command::Workspace(command) => workspace::run(context, command).await,
         Command::Invitation(command) => invitation::run(context, command).await,
-        Command::Project(command) => project::run(context, command).await,
-        Command::Pack(command) => pack::run(context, command).await,
         Command::Mcp(command) => mcp::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
+        Command::Audit(arguments) => audit::run(context, &arguments).await,
+        Command::Open(arguments) => open::run(context, &arguments).await,
+        Command::Config(command) => config::run(context, command).await,
         Command::App(command) => app::run(context, command).await,
         Command::Completion { .. } | Command::Help { .. } => Ok(()),
     };

@@ -49,6 +49,17 @@ impl KeyringEntry {
 
     /// Checks that the keyring works: stores a test secret, reads it and deletes it.
     pub(crate) fn check_keyring(environment: &Environment) -> Result<(), KeyringError> {
+        Self::find_keyring(environment)?;
+        Self::probe()
+    }
+
+    /// Checks that the keyring works, in a thread, so that the command can say what it waits for.
+    pub(crate) async fn check_in_background(environment: &Environment) -> Result<(), KeyringError> {
+        Self::find_keyring(environment)?;
+        tokio::task::spawn_blocking(Self::probe).await.unwrap_or(Err(KeyringError::Refused))
+    }
+
+    fn find_keyring(environment: &Environment) -> Result<(), KeyringError> {
         if cfg!(target_os = "linux") {
             if !environment.dbus_session && !has_session_bus() {
                 return Err(KeyringError::NoDbusSession);
@@ -57,6 +68,10 @@ impl KeyringEntry {
                 return Err(KeyringError::Wsl);
             }
         }
+        Ok(())
+    }
+
+    fn probe() -> Result<(), KeyringError> {
         let probe = Self { service: "service:probe".to_owned(), user: std::process::id().to_string() };
         probe.call(|entry| {
             entry.set_secret(b"probe")?;

@@ -26,7 +26,10 @@ use self::{
     record::{CredentialsFile, Profile},
     refresh_token_place::RefreshTokenPlace,
 };
-use crate::{commands::login::pkce, environment::Environment, failure::Failure, origin::Origin};
+use crate::{
+    commands::login::pkce, completion_cache::CompletionCache, environment::Environment, failure::Failure,
+    origin::Origin,
+};
 
 /// Where a refresh token is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
@@ -168,6 +171,13 @@ impl SavedSignIn {
         self.credentials.path()
     }
 
+    /// Removes what completion knows about this sign-in. A file that cannot be removed has no secret.
+    pub(crate) fn forget_lists(&self) {
+        if let Some(cache) = CompletionCache::find(&self.credentials.directory, &self.profile, &self.origin) {
+            drop(cache.remove());
+        }
+    }
+
     /// Deletes the refresh token of a sign-in from the keyring or the directory of refresh tokens.
     pub(crate) fn delete_refresh_token(&self, sign_in: &SignInRecord) -> Result<(), StoreError> {
         match (sign_in.store, sign_in.entry.as_deref()) {
@@ -219,6 +229,7 @@ impl TokenStore for SavedSignIn {
     }
 
     fn forget(&self) -> Result<(), StoreError> {
+        self.forget_lists();
         let Some(sign_in) = self.record()? else { return Ok(()) };
         self.change(|profile| {
             profile.sign_ins.remove(self.origin.as_str());

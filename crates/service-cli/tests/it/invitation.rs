@@ -7,11 +7,11 @@ use service_testkit::server::{SignedIn, TestServer};
 
 use crate::machine::{EMAIL, Machine, run};
 
-/// Invites the user of the machine to a workspace of another user.
-async fn invite(server: &TestServer, owner: &SignedIn, workspace: &str) -> Result<String> {
+/// Invites the user of the machine to a workspace of another user. An invitation for the same role would send no second mail.
+async fn invite(server: &TestServer, owner: &SignedIn, workspace: &str, role: &str) -> Result<String> {
     let path = format!("/v1/workspaces/{workspace}/invitations");
     let request = server.http.request(reqwest::Method::POST, &path).bearer_auth(&owner.access_token);
-    let invited = server.http.send(request.json(&json!({ "email": EMAIL, "role": "member" }))).await?;
+    let invited = server.http.send(request.json(&json!({ "email": EMAIL, "role": role }))).await?;
     server.mailbox.next_mail_to(EMAIL).await?;
     Ok(invited.field("id").to_owned())
 }
@@ -28,7 +28,7 @@ fn invitations_are_seen_accepted_declined_and_blocked_rv_02() -> Result<()> {
         assert_eq!(machine.show(&["invitation", "list"]).await?, "E| No pending invitations.\nexit 0");
         let bob = server.sign_in("bob@acme.test", "read write").await?;
         let harbour = server.make_workspace("Harbour", &[(bob.user_id, Role::Owner)]).await?.to_string();
-        let id = invite(server, &bob, &harbour).await?;
+        let id = invite(server, &bob, &harbour, "member").await?;
         let listed = machine.run(&["invitation", "list"]).await?;
         assert!(listed.stdout.starts_with(&format!("{id}\tHarbour\tmember\tbob@acme.test\t")), "{listed:?}");
         assert_eq!(object(machine, &["invitation", "list"]).await?["invitations"][0]["id"], id.as_str());
@@ -36,7 +36,7 @@ fn invitations_are_seen_accepted_declined_and_blocked_rv_02() -> Result<()> {
         let gone = machine.show(&["invitation", "accept", "inv_nope", "--yes"]).await?;
         let expected = "E| error: Invitation inv_nope not found.\nE| next: service invitation list\nexit 6";
         assert_eq!(gone, expected);
-        let id = invite(server, &bob, &harbour).await?;
+        let id = invite(server, &bob, &harbour, "viewer").await?;
         let blocked = object(machine, &["invitation", "block", &id]).await?;
         assert_eq!(blocked["blocked"]["workspaceId"], harbour.as_str());
         assert_eq!(object(machine, &["invitation", "blocked"]).await?["blocked"][0]["name"], "Harbour");

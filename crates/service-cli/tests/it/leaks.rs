@@ -12,12 +12,12 @@ use crate::{
 };
 
 #[test]
-fn only_token_create_prints_a_secret() -> Result<()> {
+fn only_token_create_and_rotate_print_a_secret() -> Result<()> {
     run(async |server, machine| {
         let acme = sign_in_with_workspace(server, machine).await?;
         server.advance(61);
         let (token, _) = create_token(server, EMAIL, &json!({})).await?;
-        let commands: [&[&str]; 18] = [
+        let commands: [&[&str]; 25] = [
             &["whoami"],
             &["token", "list"],
             &["token", "list", "--status", "all"],
@@ -27,6 +27,13 @@ fn only_token_create_prints_a_secret() -> Result<()> {
             &["project", "list"],
             &["pack", "search", "words"],
             &["session", "list"],
+            &["project", "create", "Garden"],
+            &["project", "edit", "proj_nope", "--name", "x"],
+            &["pack", "list"],
+            &["audit"],
+            &["config", "list"],
+            &["open", "--no-browser"],
+            &["api", "GET", "/v1/cli/tokens", "--paginate"],
             &["api", "GET", "/v1/whoami"],
             &["api", "GET", "/v1/nothing"],
             &["doctor"],

@@ -233,3 +233,50 @@ fn an_unreachable_service_fails_with_exit_code_7() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn a_typo_in_the_address_or_the_code_asks_again_fh_17() -> Result<()> {
+    run(async |server, machine| {
+        let mut pty = Pty::start(machine, "login --email ana.acme.test --method code --store file", &[])?;
+        pty.expect("That isn't a valid email address.").await?;
+        pty.expect("Email: ").await?;
+        pty.line("anna@acme.test").await?;
+        pty.expect("code to anna@acme.test.").await?;
+        pty.expect("Wrong address? Enter the right one instead of the code.").await?;
+        pty.expect("Code: ").await?;
+        pty.line("not an address@").await?;
+        pty.expect("That isn't a valid email address.").await?;
+        pty.expect("Email: ").await?;
+        pty.line(EMAIL).await?;
+        pty.expect("code to ana@acme.test.").await?;
+        pty.expect("Code: ").await?;
+        let code = mailed_code(server).await?;
+        pty.line(&wrong_code(&code)).await?;
+        pty.expect("That code is wrong.").await?;
+        pty.expect("Code: ").await?;
+        pty.line(&code).await?;
+        pty.expect("Signed in as ana@acme.test").await?;
+        assert_eq!(pty.end().await?.1, Some(0));
+        machine.register_secrets();
+        Ok(())
+    })
+}
+
+#[test]
+fn a_wait_says_what_for_fh_17() -> Result<()> {
+    run(async |server, _| {
+        // A server that accepts a connection and never answers.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let machine = Machine::new(&format!("http://{}", silent.local_addr()?), &server.leaks)?;
+        let arguments = format!("login --email {EMAIL} --method code --store file");
+        for (variables, waits) in
+            [(&[][..], "Checking how you sign in…"), (&[("TERM", "dumb")], "Checking how you sign in...")]
+        {
+            let mut pty = Pty::start(&machine, &arguments, variables)?;
+            pty.expect(waits).await?;
+            pty.press(CTRL_C).await?;
+            assert_eq!(pty.end().await?.1, Some(130));
+        }
+        Ok(())
+    })
+}

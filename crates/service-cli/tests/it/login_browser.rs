@@ -154,3 +154,23 @@ fn the_browser_gets_the_url_and_not_the_token_ci_01() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn the_browser_gets_the_address_that_was_named_fh_17() -> Result<()> {
+    run(async |server, machine| {
+        let (mut pty, url) = start_login(machine, &format!("--email {EMAIL}"), "true").await?;
+        let hint = reqwest::Url::parse(&url)?
+            .query_pairs()
+            .find(|(name, _)| name == "login_hint")
+            .map(|pair| pair.1.into_owned());
+        assert_eq!(hint.as_deref(), Some(EMAIL));
+        let path = url.strip_prefix(&machine.url).context("another server")?;
+        let tab = Tab::open(server)?;
+        let begun = tab.get(path).await?;
+        let page = tab.get(begun.next()?).await?;
+        ensure!(page.text.contains(&format!("value=\"{EMAIL}\"")), "the page does not know the address: {}", page.text);
+        pty.press(crate::pty::CTRL_C).await?;
+        assert_eq!(pty.end().await?.1, Some(130));
+        Ok(())
+    })
+}

@@ -13,7 +13,10 @@ use crate::{
 #[test]
 fn signing_out_revokes_the_session_on_the_server() -> Result<()> {
     run(async |server, machine| {
-        assert_eq!(machine.show(&["logout"]).await?, "E| Not signed in. Nothing to do.\nexit 0");
+        assert_eq!(
+            machine.show(&["logout"]).await?,
+            "E| Not signed in to <server> (profile default). Nothing to do.\nexit 0"
+        );
         assert_eq!(machine.run(&["logout", "--json"]).await?.stdout, "{\"signedOut\":false}\n");
         machine.log_in(server).await?;
         let refresh_token = machine.refresh_token()?;

@@ -1,13 +1,19 @@
 //! Tests of the binary `service` against a real server, each with a home directory of its own.
 
 mod api;
+mod api_fields;
+mod audit;
+mod completion;
+mod config;
 mod connection;
 mod credentials_file;
 mod doctor_mcp;
+mod documents;
 mod errors;
 mod invitation;
 mod keyring_timeout;
 mod leaks;
+mod lists;
 mod login;
 mod login_browser;
 mod logout;
@@ -16,7 +22,10 @@ mod mcp;
 mod mcp_config;
 mod mcp_serve;
 mod mcp_shared;
+mod open;
 mod output;
+mod pack;
+mod project;
 mod pty;
 mod refresh;
 mod refresh_token_file;
@@ -26,5 +35,7 @@ mod startup;
 mod step_up;
 mod tls;
 mod token;
+mod token_rotate;
 mod whoami;
 mod workspace;
+mod workspace_manage;

@@ -26,8 +26,13 @@ pub(crate) struct Pty {
 impl Pty {
     /// Starts the command. A shell parses `arguments`, so that they can contain redirections.
     pub(crate) fn start(machine: &Machine, arguments: &str, environment: &[(&str, &str)]) -> Result<Self> {
+        Self::start_line(machine, &format!("{} {arguments}", binary().display()), environment)
+    }
+
+    /// Starts a line of a shell.
+    pub(crate) fn start_line(machine: &Machine, line: &str, environment: &[(&str, &str)]) -> Result<Self> {
         let mut child = Command::new("script")
-            .args(["-qefc", &format!("{} {arguments}", binary().display()), "/dev/null"])
+            .args(["-qefc", line, "/dev/null"])
             .env_clear()
             .envs(machine.variables())
             .envs(environment.iter().copied())

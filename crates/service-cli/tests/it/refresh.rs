@@ -95,7 +95,7 @@ fn an_ended_session_is_deleted_and_its_token_not_sent_again_ci_06() -> Result<()
         let transcript = machine.show(&["token", "list"]).await?;
         assert_eq!(
             transcript,
-            "E| error: Not signed in.\nE| next: service login\nE| next: In CI: set SERVICE_TOKEN\nexit 4"
+            "E| error: Not signed in to <server> (profile default).\nE| next: service login\nE| next: In CI: set SERVICE_TOKEN\nexit 4"
         );
         assert_eq!(count_refreshes(server).await?, sent);
         Ok(())

@@ -47,3 +47,13 @@ fn a_command_on_this_machine_reads_no_certificates_and_asks_no_keyring() -> Resu
         Ok(())
     })
 }
+
+#[test]
+fn completion_opens_no_socket_and_starts_no_thread() -> Result<()> {
+    let words = ["__complete", "2", "service", "workspace", "use", ""];
+    let Some(calls) = trace_calls(&mut Command::new(binary()), &words)? else { return Ok(()) };
+    for expensive in ["socket(", "clone", "cert", "/etc/ssl"] {
+        ensure!(!calls.contains(expensive), "{expensive}: {calls}");
+    }
+    Ok(())
+}

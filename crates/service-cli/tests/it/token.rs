@@ -30,7 +30,7 @@ O| <token>
 exit 0";
         assert_eq!(machine.show(&["token", "create", "--workspace-id", &acme]).await?, expected);
         let env = machine.show(&["token", "create", "--workspace-id", &acme, "--format", "env", "--quiet"]).await?;
-        assert_eq!(env, "O| SERVICE_TOKEN=<token>\nexit 0");
+        assert_eq!(env, "O| SERVICE_API_URL=<server>\nO| SERVICE_TOKEN=<token>\nexit 0");
         let ran = machine.run(&["token", "create", "--personal", "--name", "CI", "--scope", "read", "--json"]).await?;
         let object: Value = serde_json::from_str(&ran.stdout)?;
         assert_eq!((object["workspace"].clone(), object["name"].clone()), (Value::Null, json!("CI")));
@@ -104,9 +104,7 @@ fn tokens_are_listed_for_people_and_for_scripts() -> Result<()> {
         assert_eq!(machine.redact(&ids.stdout), "<clit>\n");
         let pty = Pty::start(machine, "token list", &[])?;
         let (screen, code) = pty.end().await?;
-        let expected = "\
-ID                                NAME   WORKSPACE                               CREATED      LAST USED
-";
+        let expected = "NAME  SCOPES  EXPIRES     WORKSPACE  LAST USED  ID\n";
         assert!(screen.starts_with(expected), "{screen}");
         assert_eq!(code, Some(0));
         machine.leaks.assert_clean("the list", screen.as_bytes());

@@ -48,7 +48,7 @@ fn without_a_session_the_object_is_still_on_standard_output() -> Result<()> {
         let transcript = machine.show(&["whoami"]).await?;
         assert_eq!(
             transcript,
-            "E| error: Not signed in.\nE| next: service login\nE| next: In CI: set SERVICE_TOKEN\nexit 4"
+            "E| error: Not signed in to <server> (profile default).\nE| next: service login\nE| next: In CI: set SERVICE_TOKEN\nexit 4"
         );
         let ran = machine.run(&["whoami", "--json"]).await?;
         let object: Value = serde_json::from_str(&ran.stdout)?;

@@ -172,7 +172,8 @@ fn two_directories_that_share_a_keyring_entry_share_its_lock() -> Result<()> {
         }
         // Once for each directory, one after the other, and never with a token that was already used.
         let metrics = server.ops.get("/metrics", None).await?.text;
-        let counts: Vec<_> = metrics.lines().filter(|line| line.starts_with("service_refreshes_total")).collect();
+        let counts = metrics.lines().filter(|line| line.starts_with("service_refreshes_total"));
+        let counts: Vec<_> = counts.filter(|line| !line.ends_with(" 0")).collect();
         assert_eq!(counts, ["service_refreshes_total{outcome=\"rotated\"} 2"]);
         machine.register_secrets();
         Ok(())

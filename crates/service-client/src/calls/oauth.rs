@@ -13,7 +13,9 @@ use crate::{Client, Error};
 
 /// A one-time code as a user typed it, and the id of the request that it was sent for.
 pub struct EnteredCode {
+    /// The ID that [`Client::request_otp`] returned.
     pub otp_id: OtpId,
+    /// The code that the user received by email.
     pub code: OtpCode,
 }
 

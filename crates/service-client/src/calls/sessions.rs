@@ -4,9 +4,9 @@ use service_api::{
     audit_events::AuditEvent,
     consents::Consent,
     endpoints,
-    ids::{ConsentId, GrantId},
+    ids::{BrowserSessionId, ConsentId, GrantId},
     page::Page,
-    sessions::{MadeTreatment, OthersEnded, Session},
+    sessions::{MadeTreatment, OthersEnded, SessionPage},
     token::AccessToken,
 };
 
@@ -18,13 +18,24 @@ use crate::{Client, Error};
 /// [`Error::Refused`] with `not_found` if the user has no such session or consent, with `forbidden` for a token that does not
 /// belong to a user session.
 impl Client {
-    /// Lists the active sessions of the user.
-    pub async fn list_sessions(&self, token: &AccessToken, cursor: Option<&str>) -> Result<Page<Session>, Error> {
+    /// Lists the active sessions of the user and, on the first page, the browsers that the user is signed in with.
+    pub async fn list_sessions(&self, token: &AccessToken, cursor: Option<&str>) -> Result<SessionPage, Error> {
         self.call(&endpoints::LIST_SESSIONS, &[]).bearer(token).query(&[("cursor", cursor)]).send().await
     }
 
     /// Revokes a session of the user. `made` says what happens to the tokens and invitations that it made.
     pub async fn end_session(&self, token: &AccessToken, id: GrantId, made: MadeTreatment) -> Result<(), Error> {
+        let query = [("made", Some(made.as_str()))];
+        self.call(&endpoints::REVOKE_SESSION, &[&id.to_string()]).bearer(token).query(&query).send().await
+    }
+
+    /// Signs a browser of the user out. `made` says what happens to the tokens and invitations that were made with it.
+    pub async fn end_browser(
+        &self,
+        token: &AccessToken,
+        id: BrowserSessionId,
+        made: MadeTreatment,
+    ) -> Result<(), Error> {
         let query = [("made", Some(made.as_str()))];
         self.call(&endpoints::REVOKE_SESSION, &[&id.to_string()]).bearer(token).query(&query).send().await
     }

@@ -10,6 +10,7 @@ use service_api::{
     connections::{ClaimDomain, DomainStatus, UpdateConnection},
     contents::Kind,
     endpoints::{Endpoint, OPERATIONS},
+    errors::ErrorCode,
     ids::WorkspaceId,
     leaks::{Leaked, TokenLeaks},
     mcp_tokens::{CreateMcpTokens, RefreshMcpTokens},
@@ -19,7 +20,7 @@ use service_api::{
     token::{AccessToken, ClientSecret, CodeVerifier, OtpCode, PresentedToken},
     workspaces::{Invite, Role},
 };
-use service_client::{Client, ContentAddress, EnteredCode, Exchange};
+use service_client::{Client, ContentAddress, EnteredCode, Exchange, NewContent};
 use service_server::flows::clients::{self, ClientToRegister};
 use service_testkit::{
     dns_server::DnsServer,
@@ -159,13 +160,20 @@ async fn contents(client: &Client, token: &AccessToken, kind: Kind) -> Result<()
     if kind == Kind::Pack {
         fields.insert("type".into(), "context".into());
     }
-    let created = client.create_content(token, kind, None, &fields).await?;
+    let new = NewContent { kind, workspace: None, fields: &fields, idempotency_key: Some(kind.prefix()) };
+    let created = client.create_content(token, new).await?.content;
+    assert_eq!(client.create_content(token, new).await?.content.id, created.id, "the key created another one");
     let id = &created.id;
     let content = ContentAddress { kind, workspace: None, id };
     assert_eq!(client.list_contents(token, kind, None, None).await?.data.len(), 1);
-    assert_eq!(client.read_content(token, content).await?.name(), "Tides");
+    let read = client.read_content(token, content).await?;
+    assert_eq!(read.content.name(), "Tides");
     let changes = object(json!({ "name": "Harbours" }))?;
-    assert_eq!(client.update_content(token, content, &changes).await?.name(), "Harbours");
+    let updated = client.update_content(token, content, &changes, read.version.as_deref()).await?;
+    assert_eq!(updated.content.name(), "Harbours");
+    assert_ne!(updated.version, read.version);
+    let stale = client.update_content(token, content, &changes, read.version.as_deref()).await;
+    assert!(stale.is_err_and(|error| error.is_code(ErrorCode::PreconditionFailed)), "an older version was changed");
     client.delete_content(token, content).await?;
     assert_eq!(client.list_deleted_contents(token, kind, None, None).await?.data[0].content.id, *id);
     assert_eq!(client.restore_content(token, content).await?.id, *id);

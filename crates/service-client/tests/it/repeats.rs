@@ -1,8 +1,8 @@
 //! Only what is safe is sent again.
 
 use anyhow::Result;
-use service_api::{cli_tokens::CreateCliToken, token::AccessToken};
-use service_client::Client;
+use service_api::{JsonObject, cli_tokens::CreateCliToken, contents::Kind, token::AccessToken};
+use service_client::{Client, NewContent};
 
 use crate::scripted::Scripted;
 
@@ -27,6 +27,12 @@ async fn what_only_reads_is_asked_again_and_what_makes_something_is_not() -> Res
         assert_eq!(server.asked(), 5);
         client.create_workspace(&token(), "Acme").await.unwrap_err();
         assert_eq!(server.asked(), 6);
+        let fields = JsonObject::new();
+        let new = NewContent { kind: Kind::Project, workspace: None, fields: &fields, idempotency_key: None };
+        client.create_content(&token(), new).await.unwrap_err();
+        assert_eq!(server.asked(), 7);
+        client.create_content(&token(), NewContent { idempotency_key: Some("k"), ..new }).await.unwrap_err();
+        assert_eq!(server.asked(), 10);
     }
     Ok(())
 }

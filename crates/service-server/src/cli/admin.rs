@@ -1,21 +1,26 @@
 //! `serviced admin`: administration of users, members, workspaces and clients, and of the whole service.
 
+use std::cell::Cell;
+
 use clap::Subcommand;
 use service_api::ids::WorkspaceId;
 use service_rules::email::Address;
-use service_server::{
+
+use crate::{
     app::App,
+    cli::{output::say, progress::show_while},
     database::migrations,
     flows::{
-        audit::{sealing, verification},
+        audit::{
+            sealing,
+            verification::{self, Position},
+        },
         clients::{self, Operator, blocked_hosts},
         operations::finish_restore::{self, CopiedEvent},
         revocation::{self, RevocationError},
         sso::connections,
     },
 };
-
-use crate::cli::output::{say, say_error};
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
@@ -312,7 +317,9 @@ async fn finish_restore(app: &App, operator: &Operator, events: Option<&[CopiedE
 }
 
 async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {
-    let report = verification::verify(app, anchor, |seals| say_error(&format!("… {seals} seals verified"))).await?;
+    let position = Cell::new(Position::default());
+    let verifying = verification::verify(app, anchor, |reached| position.set(reached));
+    let report = show_while(verifying, || position.get().to_string()).await?;
     for (date, month) in &report.months {
         let kept = format!("{} events under {} seals", month.events, month.seals);
         let state = if month.dropped.is_some() { "deleted after its retention period" } else { &kept };

@@ -1,5 +1,8 @@
 //! The configuration: one TOML file and the environment, read once at the start.
 
+mod brand;
+mod database_url;
+mod service_links;
 mod settings;
 mod sources;
 mod values;
@@ -13,26 +16,29 @@ use service_rules::{
     domains::Domain,
     limits::{FailureShare, Rate, Window},
     network_rates::{NetworkRates, RaisedNetworks},
+    registration::ServiceIdentity,
 };
 use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
     ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
-    database_url, database_urls, domains, failure_share, filter, host, hosts, hosts_and_ports, keep_days, mail_tls,
-    mailbox, network_rates, networks, raised_networks, rate, root_keys, windows,
+    database_urls, domains, failure_share, filter, host, hosts, hosts_and_ports, keep_days, mail_tls, mailbox,
+    network_rates, networks, raised_networks, rate, root_keys, windows, yes_or_no,
 };
 pub use self::{
+    database_url::{ClientCertificate, DatabaseUrl},
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
 };
-use crate::crypto::root_keys::RootKey;
+use crate::{brand::Brand, crypto::root_keys::RootKey};
 
 /// The configuration of a node.
 #[derive(Clone)]
 pub struct Config {
     /// The public URL of the service without a trailing slash. It is also the OAuth issuer, byte for byte.
     pub base_url: String,
+    pub brand: Brand,
     pub http: HttpConfig,
     pub database: DatabaseConfig,
     pub root_keys: Vec<RootKey>,
@@ -59,15 +65,17 @@ pub struct HttpConfig {
     pub in_flight: usize,
     pub deadline: Duration,
     pub body_limit: usize,
+    /// How long a stopping node still accepts connections, so that load balancers can take it out.
+    pub lame_duck: Duration,
     pub drain: Duration,
 }
 
 /// The database and its connection pools.
 #[derive(Clone)]
 pub struct DatabaseConfig {
-    pub url: Zeroizing<String>,
+    pub url: DatabaseUrl,
     /// Where revocations are read, instead of `url`. Any of these servers may be a standby.
-    pub feed_urls: Vec<Zeroizing<String>>,
+    pub feed_urls: Vec<DatabaseUrl>,
     pub ca_file: Option<PathBuf>,
     /// Connections of the pool for credentials.
     pub credential_connections: usize,
@@ -90,6 +98,8 @@ pub struct MailConfig {
     pub ca_file: Option<PathBuf>,
     pub user: Option<String>,
     pub password: Option<Zeroizing<String>>,
+    /// Whether the subject of a mail with a sign-in code has the code.
+    pub code_in_subject: bool,
 }
 
 /// How the connection to the mail server is encrypted.
@@ -241,9 +251,18 @@ fn database(from: &mut sources::Reader<'_>) -> DatabaseConfig {
     let connections = from.count("database.connections");
     let content = from.optional_count("database.content_connections").unwrap_or(connections * 3 / 8).max(1);
     let background = from.optional_count("database.background_connections").unwrap_or(connections / 8).max(1);
+    let url = from.checked("database.url", "a PostgreSQL address", DatabaseUrl::parse);
+    let feed_urls = from.checked("database.feed_urls", "PostgreSQL addresses, separated by spaces", database_urls);
+    for (key, url) in
+        [("database.url", &url)].into_iter().chain(feed_urls.iter().map(|url| ("database.feed_urls", url)))
+    {
+        if let Some(problem) = url.problem() {
+            from.report(&format!("in {key}, {problem}"));
+        }
+    }
     DatabaseConfig {
-        url: from.checked("database.url", "a PostgreSQL address", database_url),
-        feed_urls: from.checked("database.feed_urls", "PostgreSQL addresses, separated by spaces", database_urls),
+        url,
+        feed_urls,
         ca_file: from.certificates("database.ca_file"),
         credential_connections: connections.saturating_sub(content + background).max(1),
         content_connections: content,
@@ -267,6 +286,7 @@ impl Config {
         from.require_together("mail.user", "mail.password");
         let config = Self {
             base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
+            brand: brand::brand(&mut from),
             http: HttpConfig {
                 listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),
                 ops_listen: from.parsed("http.ops_listen", "an address and port such as 127.0.0.1:9090"),
@@ -276,6 +296,7 @@ impl Config {
                 in_flight: from.count("http.in_flight"),
                 deadline: from.seconds("http.deadline_seconds"),
                 body_limit: from.count("http.body_limit_bytes"),
+                lame_duck: from.pause("http.lame_duck_seconds"),
                 drain: from.seconds("http.drain_seconds"),
             },
             database: database(&mut from),
@@ -288,6 +309,7 @@ impl Config {
                 ca_file: from.certificates("mail.ca_file"),
                 user: from.optional("mail.user").map(str::to_owned),
                 password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
+                code_in_subject: from.checked("mail.code_in_subject", "yes or no", yes_or_no),
             },
             limits: limits(&mut from),
             keys: keys(&mut from),
@@ -317,6 +339,12 @@ impl Config {
             from.report("mail.tls is none, but mail.host is another machine: codes would travel in clear");
         }
         from.finish(config)
+    }
+
+    /// Returns what no client may pass itself off as.
+    #[must_use]
+    pub fn identity(&self) -> ServiceIdentity<'_> {
+        ServiceIdentity { names: &self.brand.own_names, base_url: &self.base_url }
     }
 
     /// Returns the audience of access tokens for `/v1` (RFC 8707).

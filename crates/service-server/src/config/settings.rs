@@ -41,6 +41,25 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "The public URL of the service, and the issuer in its tokens. Must be https, except on the same machine.",
     ),
+    setting(
+        "brand.name",
+        Some("Service"),
+        "What pages and mails call the service. No workspace, token or app can have this name.",
+    ),
+    setting(
+        "brand.logo",
+        Some(""),
+        "SVG or PNG file of at most 64 KiB that pages show instead of the default mark. It is read at the start.",
+    ),
+    setting(
+        "brand.color",
+        Some(""),
+        "Color of links and buttons, such as #0b6355. It is darkened or lightened where it could not be read.",
+    ),
+    setting("brand.support_url", Some(""), "Page where users get help. {language} in it becomes en or de."),
+    setting("brand.support_email", Some(""), "Email address where users get help, if there is no brand.support_url."),
+    setting("brand.privacy_url", Some(""), "Page with your privacy policy. {language} in it becomes en or de."),
+    setting("brand.terms_url", Some(""), "Page with your terms of service. {language} in it becomes en or de."),
     setting("http.listen", Some("127.0.0.1:8080"), "The address the service listens on."),
     setting(
         "http.ops_listen",
@@ -65,7 +84,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("http.deadline_seconds", Some("10"), "Timeout of a request, after which it gets 503."),
     setting("http.body_limit_bytes", Some("65536"), "Maximum size of a request body; larger ones get 413."),
-    setting("http.drain_seconds", Some("20"), "How long a stopping node waits for running requests."),
+    setting(
+        "http.lame_duck_seconds",
+        Some("5"),
+        "How long a stopping node is not ready but still serves requests, so that load balancers take it out. May be 0.",
+    ),
+    setting("http.drain_seconds", Some("20"), "How long a stopping node waits for running requests after that."),
     secret(
         "database.url",
         None,
@@ -121,6 +145,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("mail.user", Some(""), "The user name for the mail server, if it requires one."),
     secret("mail.password", Some(""), "The password for the mail server, if it requires one."),
+    setting(
+        "mail.code_in_subject",
+        Some("yes"),
+        "yes or no: whether the subject of a mail has the sign-in code, which lock screens then show.",
+    ),
     setting(
         "limits.otp_sends_per_context",
         Some("1/60"),

@@ -6,7 +6,10 @@ use std::{
     str::FromStr, time::Duration,
 };
 
-use crate::config::settings::{SETTINGS, Setting, environment_name};
+use crate::config::{
+    service_links,
+    settings::{SETTINGS, Setting, environment_name},
+};
 
 /// The settings that were given, each with its source.
 #[derive(Clone, Default)]
@@ -43,6 +46,13 @@ impl Sources {
                 sources.report(format!("environment variable {name} is not text"));
                 continue;
             };
+            if service_links::is_service_link(&name, &value) {
+                sources.warnings.push(format!(
+                    "environment variable {name} is ignored: Kubernetes sets it for a Service; set enableServiceLinks: \
+                     false for the pod"
+                ));
+                continue;
+            }
             let known =
                 SETTINGS.iter().find_map(|setting| match name.strip_prefix(&environment_name(setting.key))? {
                     "" => Some((setting, false)),
@@ -78,6 +88,24 @@ impl Sources {
             Some((value, source)) => (setting.key, value.clone(), source.as_str()),
             None => (setting.key, setting.default.unwrap_or_default().into(), "default"),
         })
+    }
+
+    /// Returns the settings whose values differ.
+    pub fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'static str> + 'a {
+        let keys = SETTINGS.iter().map(|setting| setting.key);
+        keys.filter(move |key| self.value(key) != before.value(key))
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(|(value, _)| value.as_str())
+    }
+
+    /// Takes over a setting of other sources.
+    pub fn take_over(&mut self, key: &'static str, from: &Self) {
+        match from.values.get(key) {
+            Some(given) => drop(self.values.insert(key, given.clone())),
+            None => drop(self.values.remove(key)),
+        }
     }
 
     pub(super) fn reader(&self) -> Reader<'_> {
@@ -261,6 +289,14 @@ impl Reader<'_> {
         self.seconds_below(key, f64::MAX, "a number of seconds")
     }
 
+    /// Reads a time that may be 0.
+    pub(super) fn pause(&mut self, key: &'static str) -> Duration {
+        let within = |text: &str| text.parse().ok().filter(|seconds| (0.0..=600.0).contains(seconds));
+        self.checked(key, "a number of seconds from 0 to 600", |text| {
+            within(text).and_then(|s| Duration::try_from_secs_f64(s).ok())
+        })
+    }
+
     pub(super) fn seconds_below(&mut self, key: &'static str, limit: f64, expected: &str) -> Duration {
         let within = |text: &str| text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds < limit);
         self.checked(key, expected, |text| within(text).and_then(|s| Duration::try_from_secs_f64(s).ok()))
@@ -301,12 +337,18 @@ blank! {
     i64 => 0,
     usize => 0,
     Duration => Self::ZERO,
-    zeroize::Zeroizing<String> => Self::default(),
+    super::DatabaseUrl => Self::default(),
     std::net::SocketAddr => std::net::SocketAddr::from(([0; 4], 0)),
     super::MailTls => Self::StartTls,
     super::FailureShare => Self::default(),
     super::Rate => Self { burst: 1, per_hour: 1 },
     super::NetworkRates => Self::from_narrowest(super::Rate { burst: 1, per_hour: 1 }),
+}
+
+impl<T> Placeholder for Option<T> {
+    fn placeholder() -> Self {
+        None
+    }
 }
 
 impl<T> Placeholder for Vec<T> {

@@ -15,7 +15,7 @@ use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use crate::{
-    config::{AllowedIssuer, MailTls},
+    config::{AllowedIssuer, DatabaseUrl, MailTls},
     crypto::root_keys::{ROOT_KEY_LENGTH, RootKey},
     net::outbound::is_loopback,
 };
@@ -109,16 +109,11 @@ pub(super) fn raised_networks(text: &str) -> Option<Vec<(IpNet, u32)>> {
     list(text).map(raised).collect()
 }
 
-pub(super) fn database_url(text: &str) -> Option<Zeroizing<String>> {
-    let parsed = text.parse::<tokio_postgres::Config>().ok().filter(|parsed| !parsed.get_hosts().is_empty());
-    parsed.map(|_| Zeroizing::new(text.to_owned()))
-}
-
 /// Parses PostgreSQL URLs that are separated by spaces: commas separate the hosts of one URL.
-pub(super) fn database_urls(text: &str) -> Option<Vec<Zeroizing<String>>> {
+pub(super) fn database_urls(text: &str) -> Option<Vec<DatabaseUrl>> {
     // Separated by commas, all but the first would be part of a database name.
     let is_one = |url: &str| url.matches("://").count() <= 1;
-    text.split_ascii_whitespace().map(|url| is_one(url).then(|| database_url(url)).flatten()).collect()
+    text.split_ascii_whitespace().map(|url| is_one(url).then(|| DatabaseUrl::parse(url)).flatten()).collect()
 }
 
 pub(super) fn mailbox(text: &str) -> Option<String> {
@@ -130,6 +125,14 @@ pub(super) fn mail_tls(text: &str) -> Option<MailTls> {
         "starttls" => Some(MailTls::StartTls),
         "implicit" => Some(MailTls::Implicit),
         "none" => Some(MailTls::None),
+        _ => None,
+    }
+}
+
+pub(super) fn yes_or_no(text: &str) -> Option<bool> {
+    match text {
+        "yes" => Some(true),
+        "no" => Some(false),
         _ => None,
     }
 }

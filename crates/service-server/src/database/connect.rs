@@ -1,6 +1,11 @@
 //! Database connections: settings of the URL, required settings, and TLS.
 
-use std::{future::poll_fn, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use deadpool_postgres::{ClientWrapper, Connect, HookError};
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -16,25 +21,47 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::database::servers::{Identity, Servers};
-use crate::{config, net::tls, store::servers::IDENTIFY};
+use crate::{config, database, net::tls, store::servers::IDENTIFY};
 
-/// Makes the connections of a pool.
-pub(super) struct Connector {
-    tls: MakeRustlsConnect,
+/// Where a pool connects to. It can be replaced while the pool is in use: new connections go to the new one.
+pub(super) struct Target(RwLock<(tokio_postgres::Config, MakeRustlsConnect)>);
+
+impl Target {
+    pub(super) fn new(settings: &config::DatabaseConfig) -> anyhow::Result<Self> {
+        Ok(Self(RwLock::new(parts(settings)?)))
+    }
+
+    /// Reads URL and certificates again. On failure nothing changes.
+    pub(super) fn replace(&self, settings: &config::DatabaseConfig) -> anyhow::Result<()> {
+        let parts = parts(settings)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = parts;
+        Ok(())
+    }
+
+    pub(super) fn url(&self) -> tokio_postgres::Config {
+        self.current().0
+    }
+
+    fn current(&self) -> (tokio_postgres::Config, MakeRustlsConnect) {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
-pub(super) fn parts(settings: &config::DatabaseConfig) -> anyhow::Result<(tokio_postgres::Config, Connector)> {
-    Ok((
-        connection_settings(settings)?,
-        Connector { tls: MakeRustlsConnect::new(tls::client(settings.ca_file.as_deref())?) },
-    ))
+/// Makes the connections of a pool.
+pub(super) struct Connector(pub(super) Arc<Target>);
+
+fn parts(settings: &config::DatabaseConfig) -> anyhow::Result<(tokio_postgres::Config, MakeRustlsConnect)> {
+    let url = &settings.url;
+    let ca_file = url.ca_file.as_deref().or(settings.ca_file.as_deref());
+    let tls = MakeRustlsConnect::new(tls::client(ca_file, url.client_certificate.as_ref())?);
+    Ok((connection_settings(settings)?, tls))
 }
 
 impl Connect for Connector {
-    fn connect(&self, url: &tokio_postgres::Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
-        let url = url.clone();
+    fn connect(&self, _: &tokio_postgres::Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         async move {
-            let (client, connection) = url.connect(self.tls.clone()).await?;
+            let (url, tls) = self.0.current();
+            let (client, connection) = url.connect(tls).await?;
             Ok((client, tokio::spawn(drive(connection, || {}))))
         }
         .boxed()
@@ -96,16 +123,21 @@ where
 
 /// Opens a connection outside of the pools, for work that is not a request.
 pub async fn connect(settings: &config::DatabaseConfig) -> anyhow::Result<Client> {
-    let (url, Connector { tls }) = parts(settings)?;
-    let (client, connection) =
-        url.connect(tls).await.map_err(|error| anyhow::anyhow!("cannot connect to database.url: {}", cause(&error)))?;
+    let (url, tls) = parts(settings)?;
+    let (client, connection) = url.connect(tls).await.map_err(|error| {
+        let context = format!("cannot connect to database.url: {}", cause(&error));
+        match database::Error::from(error) {
+            unavailable @ database::Error::Unavailable(_) => anyhow::Error::new(unavailable).context(context),
+            database::Error::Defect(_) => anyhow::anyhow!(context),
+        }
+    })?;
     tokio::spawn(drive(connection, || {}));
     Ok(client)
 }
 
 /// Listens on a channel over its own connection until that closes; calls `notified` for each notification.
-pub async fn listen(settings: &config::DatabaseConfig, channel: &str, notified: impl FnMut()) -> anyhow::Result<()> {
-    let (url, Connector { tls }) = parts(settings)?;
+pub(super) async fn listen(target: &Target, channel: &str, notified: impl FnMut()) -> anyhow::Result<()> {
+    let (url, tls) = target.current();
     let (client, connection) = url.connect(tls).await?;
     let listening = async {
         client.batch_execute(&format!("listen {channel}")).await?;
@@ -117,6 +149,16 @@ pub async fn listen(settings: &config::DatabaseConfig, channel: &str, notified: 
     }
 }
 
+/// Whether the server could not be reached, closed the connection, or takes none at the moment. A wrong password, an unknown
+/// database and an untrusted certificate are no such failures: they need another configuration.
+pub(super) fn is_network_failure(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let is_of_tls = |error: &std::io::Error| {
+        error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+    };
+    error.is_closed() || cause.is_some_and(|cause| !is_of_tls(cause))
+}
+
 fn cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -124,7 +166,7 @@ fn cause(error: &dyn std::error::Error) -> String {
 /// Returns the settings of the URL, with timeouts that detect a dead server.
 fn connection_settings(settings: &config::DatabaseConfig) -> anyhow::Result<tokio_postgres::Config> {
     let mut url: tokio_postgres::Config =
-        settings.url.parse().map_err(|_| anyhow::anyhow!("database.url is not a PostgreSQL address"))?;
+        settings.url.text.parse().map_err(|_| anyhow::anyhow!("database.url is not a PostgreSQL address"))?;
     url.application_name("serviced")
         .connect_timeout(settings.deadline)
         .tcp_user_timeout(Duration::from_secs(10))

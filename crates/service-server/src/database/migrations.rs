@@ -1,7 +1,7 @@
 //! Schema migrations, and checks of the database at the start.
 
 use anyhow::{Context as _, bail};
-use refinery::{Migration, Runner};
+use refinery::{Migration, Runner, Target};
 
 use crate::{config, database};
 
@@ -16,22 +16,65 @@ const ALL: &[(&str, &str)] = &[
     ("V7__audit", include_str!("../../migrations/0007_audit.sql")),
     ("V8__contents", include_str!("../../migrations/0008_contents.sql")),
     ("V9__sso", include_str!("../../migrations/0009_sso.sql")),
+    ("V10__browser_origins", include_str!("../../migrations/0010_browser_origins.sql")),
+    ("V11__client_links", include_str!("../../migrations/0011_client_links.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.
 const MIGRATION_LOCK: i64 = 0x5e72_1ce0_0001;
 
+/// What a migration does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigrationStep<'a> {
+    /// Another migration of this database is running.
+    WaitingForLock,
+    Applying {
+        name: &'a str,
+        number: usize,
+        total: usize,
+    },
+}
+
 /// Migrates the database to the newest version; returns the names of the applied migrations.
 pub async fn migrate(settings: &config::DatabaseConfig) -> anyhow::Result<Vec<String>> {
+    migrate_with_progress(settings, |_| {}).await
+}
+
+/// Migrates the database to the newest version, and calls `progress` before each step; returns the names of the applied
+/// migrations.
+pub async fn migrate_with_progress(
+    settings: &config::DatabaseConfig,
+    mut progress: impl FnMut(MigrationStep<'_>),
+) -> anyhow::Result<Vec<String>> {
     let mut client = database::connect(settings).await?;
     client.batch_execute("set lock_timeout = 0; set statement_timeout = 0").await?;
-    client
-        .execute("select pg_advisory_lock($1)", &[&MIGRATION_LOCK])
-        .await
-        .context("could not take the migration lock")?;
+    let lock = client.query_one("select pg_try_advisory_lock($1)", &[&MIGRATION_LOCK]).await;
+    if !lock.context("could not take the migration lock")?.try_get::<_, bool>(0)? {
+        progress(MigrationStep::WaitingForLock);
+        client
+            .execute("select pg_advisory_lock($1)", &[&MIGRATION_LOCK])
+            .await
+            .context("could not take the migration lock")?;
+    }
     // Waiting for a busy table fails fast, because all readers would queue behind it.
     client.batch_execute("set lock_timeout = '2s'").await?;
-    let report = runner()?.run_async(&mut client).await.context("a migration failed; nothing of it was applied")?;
+    let all = runner()?;
+    let last = all.get_last_applied_migration_async(&mut client).await;
+    let version = last.ok().flatten().map_or(0, |migration| migration.version());
+    let pending: Vec<_> = all.get_migrations().iter().filter(|migration| migration.version() > version).collect();
+    let mut applied = Vec::new();
+    for (number, migration) in (1..).zip(&pending) {
+        progress(MigrationStep::Applying { name: &migration.to_string(), number, total: pending.len() });
+        let runner = runner()?.set_target(Target::Version(migration.version()));
+        applied.extend(apply(&runner, &mut client).await?);
+    }
+    // Also without a pending one, because it compares those that were applied before.
+    applied.extend(apply(&all, &mut client).await?);
+    Ok(applied)
+}
+
+async fn apply(runner: &Runner, client: &mut tokio_postgres::Client) -> anyhow::Result<Vec<String>> {
+    let report = runner.run_async(client).await.context("a migration failed; nothing of it was applied")?;
     Ok(report.applied_migrations().iter().map(ToString::to_string).collect())
 }
 
@@ -40,6 +83,9 @@ pub async fn check(settings: &config::DatabaseConfig) -> anyhow::Result<()> {
     let mut client = database::connect(settings).await?;
     let runner = runner()?;
     let applied = runner.get_last_applied_migration_async(&mut client).await;
+    if client.is_closed() {
+        return Err(database::Error::Unavailable("the connection broke".into()).into());
+    }
     let version = applied.ok().flatten().map_or(0, |migration| migration.version());
     let needed = runner.get_migrations().iter().map(Migration::version).max().unwrap_or_default();
     if version < needed {
@@ -104,4 +150,23 @@ pub async fn check_durability(settings: &config::DatabaseConfig) -> anyhow::Resu
 fn runner() -> anyhow::Result<Runner> {
     let migrations: Result<Vec<_>, _> = ALL.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect();
     Ok(Runner::new(&migrations?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use crate::crypto::digest::sha256;
+
+    /// What `sha256sum` prints for the migrations of released versions.
+    const RELEASED: &str = include_str!("../../migrations/released.sha256");
+
+    #[test]
+    fn released_migrations_never_change() {
+        assert!(RELEASED.lines().count() <= ALL.len(), "a released migration is gone");
+        for ((name, sql), line) in ALL.iter().zip(RELEASED.lines()) {
+            let released = (0..32).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).expect("a checksum"));
+            let released: Vec<_> = released.collect();
+            assert_eq!(sha256(sql), released[..], "{name} was released and has changed: add another migration instead");
+        }
+    }
 }

@@ -25,8 +25,9 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
+use self::connect::{Connector, Target};
 pub use self::{
-    connect::{commits_wait, connect, listen},
+    connect::{commits_wait, connect},
     servers::{FormerPrimary, Identity, Servers},
 };
 
@@ -37,6 +38,7 @@ pub type TypedParameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 #[derive(Clone)]
 pub struct Database {
     pool: Pool,
+    target: Arc<Target>,
     deadline: Duration,
 }
 
@@ -61,9 +63,7 @@ impl Database {
         connections: usize,
         servers: &Arc<Servers>,
     ) -> anyhow::Result<Self> {
-        let (url, connector) = connect::parts(settings)?;
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_connect(url, connector, recycling);
+        let (target, manager) = manager(settings)?;
         let (seen, current) = (servers.clone(), servers.clone());
         let pool = Pool::builder(manager)
             .max_size(connections)
@@ -73,16 +73,25 @@ impl Database {
                 is_current.then_some(()).ok_or(HookError::message("it leads to a former primary"))
             }))
             .build()?;
-        Ok(Self { pool, deadline: settings.deadline })
+        Ok(Self { pool, target, deadline: settings.deadline })
     }
 
     /// Creates a pool with one connection to a server that only revocations are read from, whichever server that is. What
     /// this server says about itself does not concern the other pools.
     pub fn for_feed(settings: &crate::config::DatabaseConfig) -> anyhow::Result<Self> {
-        let (url, connector) = connect::parts(settings)?;
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_connect(url, connector, recycling)).max_size(1).build()?;
-        Ok(Self { pool, deadline: settings.deadline })
+        let (target, manager) = manager(settings)?;
+        let pool = Pool::builder(manager).max_size(1).build()?;
+        Ok(Self { pool, target, deadline: settings.deadline })
+    }
+
+    /// Reads URL and certificates again, for new connections. On failure nothing changes.
+    pub fn reload(&self, settings: &crate::config::DatabaseConfig) -> anyhow::Result<()> {
+        self.target.replace(settings)
+    }
+
+    /// Listens on a channel over its own connection until that closes; calls `notified` for each notification.
+    pub async fn listen(&self, channel: &str, notified: impl FnMut()) -> anyhow::Result<()> {
+        connect::listen(&self.target, channel, notified).await
     }
 
     /// Returns a connection on which each statement commits by itself.
@@ -119,6 +128,12 @@ impl Database {
         let status = self.pool.status();
         PoolUsage { connections: status.size, idle: status.available }
     }
+}
+
+fn manager(settings: &crate::config::DatabaseConfig) -> anyhow::Result<(Arc<Target>, Manager)> {
+    let target = Arc::new(Target::new(settings)?);
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Ok((target.clone(), Manager::from_connect(target.url(), Connector(target), recycling)))
 }
 
 /// The connections of a pool.
@@ -222,9 +237,7 @@ async fn roll_back(client: Object) {
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(reported) = error.as_db_error() else {
-            return if error.is_closed()
-                || std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
-            {
+            return if connect::is_network_failure(&error) {
                 Self::Unavailable("the connection broke".into())
             } else {
                 Self::Defect(format!("the driver refused: {error}"))

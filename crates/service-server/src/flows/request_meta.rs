@@ -4,9 +4,14 @@ use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;
 use service_api::{audit_events::EventName, token::PresentedToken};
-use service_rules::{Timestamp, network};
+use service_rules::{Timestamp, network, user_agent::UserAgent};
 
-use crate::{audit::keys::AuditKeys, crypto::random, locales::Language, store::audit_events::NewAuditEvent};
+use crate::{
+    audit::keys::AuditKeys,
+    crypto::random,
+    locales::Language,
+    store::{audit_events::NewAuditEvent, browser_sessions::SignInOrigin},
+};
 
 /// Where a request comes from, and how logs and audit events refer to it.
 #[derive(Clone, Debug)]
@@ -23,6 +28,8 @@ pub struct RequestMeta {
     pub device: Option<PresentedToken>,
     /// The language that the request prefers, for pages and for mails that it causes.
     pub language: Language,
+    /// The browser and the system that the request names.
+    pub agent: UserAgent,
 }
 
 impl RequestMeta {
@@ -40,6 +47,7 @@ impl RequestMeta {
             audit_keys,
             device,
             language: Language::English,
+            agent: UserAgent::default(),
         }
     }
 
@@ -47,6 +55,18 @@ impl RequestMeta {
     pub fn with_language(mut self, language: Language) -> Self {
         self.language = language;
         self
+    }
+
+    #[must_use]
+    pub const fn with_agent(mut self, agent: UserAgent) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// What is stored of a browser in which a user signs in.
+    #[must_use]
+    pub fn sign_in_origin(&self) -> SignInOrigin {
+        SignInOrigin { agent: self.agent, address: Some(self.address) }
     }
 
     /// An event that this request caused. It names no user and no client;

@@ -11,13 +11,13 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service_api::endpoints::{self, Endpoint};
-use service_rules::json;
+use service_rules::{field_name, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     app::App,
     http::{
-        errors::{ApiError, EdgeError, MalformedRequest},
+        errors::{ApiError, EdgeError, MalformedRequest, UnknownField},
         query::{self, Query},
     },
     node_limits::network_places::Holder,
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 
 /// Returns a body as one of our types, or what is wrong with it.
 pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, MalformedRequest> {
-    serde_json::from_value(value).map_err(|error| MalformedRequest::Body(describe(&error)))
+    serde_json::from_value(value).map_err(|error| describe(&error))
 }
 
 /// Returns the bytes of a JSON body.
@@ -158,18 +158,19 @@ fn read_form(bytes: &[u8]) -> Result<Value, MalformedRequest> {
 }
 
 /// Describes a parse error. Only names of fields are used, because other messages may quote values.
-fn describe(error: &serde_json::Error) -> String {
+fn describe(error: &serde_json::Error) -> MalformedRequest {
     let text = error.to_string();
-    let named = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
-    let known = text.split_once("expected one of ").or_else(|| text.split_once("expected `"));
-    match (named, text.starts_with("unknown field"), known) {
-        (Some(name), ..) => format!("The field {name} is missing."),
-        (None, true, Some((_, known))) => {
-            format!("The body has an unknown field. Known fields: {}.", known.replace('`', ""))
-        }
-        (None, true, None) => "The body has an unknown field.".into(),
-        _ => "A field of the body has the wrong type.".into(),
+    let name_after = |start: &str| text.strip_prefix(start)?.split('`').next();
+    if let Some(name) = name_after("missing field `") {
+        return MalformedRequest::MissingField(name.to_owned());
     }
+    if let Some(name) = name_after("unknown field `") {
+        let known = text.rsplit_once(", expected ").map(|(_, known)| known.trim_start_matches("one of "));
+        let known = known.map(|known| known.replace('`', "").replace(" or ", ", "));
+        let name = field_name::repeatable(name).map(str::to_owned);
+        return MalformedRequest::UnknownField(UnknownField { name, known });
+    }
+    MalformedRequest::Body("A field of the body has the wrong type.".into())
 }
 
 #[cfg(test)]
@@ -182,11 +183,13 @@ mod tests {
 
     #[test]
     fn a_mistake_is_described_without_quoting_values() {
-        let describe = |value| describe(&serde_json::from_value::<OtpRequest>(value).unwrap_err());
+        let describe = |value| describe(&serde_json::from_value::<OtpRequest>(value).unwrap_err()).to_string();
         assert_eq!(describe(json!({})), "The field email is missing.");
         assert_eq!(describe(json!({ "email": 12_345_678 })), "A field of the body has the wrong type.");
         let unknown = describe(json!({ "email": "a@b.test", "svc_secret": 1 }));
         assert_eq!(unknown, "The body has an unknown field. Known fields: email, clientId, device.");
+        let unknown = describe(json!({ "email": "a@b.test", "colour": 1 }));
+        assert_eq!(unknown, "The body has the unknown field colour. Known fields: email, clientId, device.");
     }
 
     proptest! {

@@ -15,7 +15,11 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, extract::ConnectInfo};
+use axum::{
+    Router,
+    extract::ConnectInfo,
+    http::{HeaderValue, header},
+};
 use hyper::{Method, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -26,6 +30,7 @@ use tokio::{
     net::TcpStream,
     time::{Instant, Sleep, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::http::{framing::Framing, head::Head};
@@ -44,8 +49,9 @@ const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
 const MAX_PARSED_HEADERS: usize = 200;
 
-/// Serves one connection until it closes or the server stops.
-pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
+/// Serves one connection until it closes or the server stops. A node that is `leaving` closes it after the next response,
+/// and says so in the response, so that the client sends the next request elsewhere.
+pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher, leaving: CancellationToken) {
     let phase = Arc::new(AtomicU64::new(0));
     let io = GuardedStream::new(stream, phase.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -53,14 +59,19 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher:
         request.extensions_mut().insert(ConnectInfo(peer));
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
         let answer = router.clone().oneshot(request.map(axum::body::Body::new));
-        let phase = phase.clone();
+        let (phase, leaving) = (phase.clone(), leaving.clone());
         async move {
             // A request that changes something runs to its end even if the client disconnects, so that a client cannot
             // interrupt a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
             phase.fetch_add(1, Ordering::Relaxed);
             match answer {
-                Ok(Ok(answer)) => Ok(answer),
+                Ok(Ok(mut answer)) => {
+                    if leaving.is_cancelled() {
+                        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok(answer)
+                }
                 Ok(Err(never)) => match never {},
                 Err(broken) => Err(io::Error::other(broken)),
             }

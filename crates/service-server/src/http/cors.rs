@@ -69,7 +69,9 @@ pub fn add_headers(mut response: Response, reader: Option<HeaderValue>) -> Respo
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, reader);
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("www-authenticate, retry-after, ratelimit, ratelimit-policy, x-request-id, etag"),
+        HeaderValue::from_static(
+            "www-authenticate, retry-after, ratelimit, ratelimit-policy, x-request-id, etag, location",
+        ),
     );
     response
 }

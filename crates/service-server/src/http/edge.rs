@@ -26,7 +26,7 @@ use service_api::{
     instant,
     token::{Cli, TokenKind as _},
 };
-use service_rules::{limits::Allowance, network};
+use service_rules::{limits::Allowance, network, user_agent::UserAgent};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
@@ -44,6 +44,7 @@ use crate::{
     },
     locales::{Language, Texts},
     node_limits::network_places::Holder,
+    telemetry::labels::UNMATCHED,
 };
 
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -72,7 +73,11 @@ pub async fn edge(
     let address = caller_address(&app, peer, request.headers());
     let device = pages::request_browser::device(request.headers());
     let language = Language::accepted(request.headers());
-    let meta = RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device).with_language(language);
+    let agent = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let agent = agent.map(UserAgent::parse).unwrap_or_default();
+    let shows_page = is_page(route) || (route == UNMATCHED && pages::unmatched::accepts_html(request.headers()));
+    let meta =
+        RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device).with_language(language).with_agent(agent);
     request.extensions_mut().insert(meta);
 
     let expires = watch_cli_token(&mut request);
@@ -84,7 +89,7 @@ pub async fn edge(
         Err(refused) => ApiError::from(refused).into(),
         Ok(()) => run(&app, holder(&app, address), request, next).instrument(span).await,
     };
-    let mut response = finish(response, &id, is_page(route).then(|| app.locales.of(language)));
+    let mut response = finish(response, &id, shows_page.then(|| app.locales.of(language)));
     if app.config.base_url.starts_with("https://") {
         response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT_SECURITY_VALUE);
     }
@@ -265,5 +270,5 @@ fn is_page(route: &str) -> bool {
 fn route_template(request: &Request) -> &'static str {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let known = endpoints::ALL.iter().find(|endpoint| Some(endpoint.path) == matched);
-    known.map_or("unmatched", |endpoint| endpoint.path)
+    known.map_or(UNMATCHED, |endpoint| endpoint.path)
 }

@@ -6,7 +6,7 @@
 use axum::{
     Json,
     extract::{FromRequest as _, FromRequestParts},
-    http::StatusCode,
+    http::{StatusCode, header},
     response::{IntoResponse, IntoResponseParts, Response as HttpResponse},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -53,6 +53,25 @@ impl<T: Serialize> Reply<T> for Json<T> {
 impl<T: Serialize, Headers: IntoResponseParts> Reply<T> for (Headers, Json<T>) {
     fn into_response(self, status: StatusCode) -> HttpResponse {
         (status, self.0, self.1).into_response()
+    }
+}
+
+/// A created resource, with its path as `Location`.
+pub struct Created<T> {
+    path: String,
+    body: T,
+}
+
+impl<T> Created<T> {
+    #[must_use]
+    pub fn at(path: String, body: T) -> Self {
+        Self { path, body }
+    }
+}
+
+impl<T: Serialize> Reply<T> for Created<T> {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        (status, [(header::LOCATION, self.path)], Json(self.body)).into_response()
     }
 }
 

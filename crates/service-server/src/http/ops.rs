@@ -1,6 +1,12 @@
 //! The internal listener: `/healthz`, `/readyz` and `/metrics`. It exposes nothing about users, and needs no token.
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
 
 use crate::{app::App, database::Database, flows::operations::readiness};
 
@@ -20,7 +26,10 @@ async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     }
 }
 
-async fn metrics(State(app): State<App>) -> String {
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+/// Returns the metrics, as `OpenMetrics` if the caller accepts that, or else in the text format of Prometheus.
+async fn metrics(State(app): State<App>, headers: HeaderMap) -> impl IntoResponse {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let pools = [&app.database, &app.content_database, &app.background_database].map(Database::usage);
     app.metrics.database_connections.set(count(pools.iter().map(|pool| pool.connections).sum()));
@@ -30,5 +39,12 @@ async fn metrics(State(app): State<App>) -> String {
     app.metrics.heartbeat_age.set(app.revocations.heartbeat_age());
     app.metrics.room.set(count(app.in_flight.available_permits()));
     app.metrics.bodies_room.set(count(app.arriving.free()));
-    app.metrics.render()
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepted.any(|accepted| accepted.contains(OPEN_METRICS)) {
+        let media_type = format!("{OPEN_METRICS}; version=1.0.0; charset=utf-8");
+        ([(header::CONTENT_TYPE, media_type)], app.metrics.render_open_metrics())
+    } else {
+        let media_type = "text/plain; version=0.0.4; charset=utf-8".to_owned();
+        ([(header::CONTENT_TYPE, media_type)], app.metrics.render_prometheus())
+    }
 }

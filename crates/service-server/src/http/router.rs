@@ -14,7 +14,7 @@ use crate::{
     app::App,
     http::{
         caller::{Cases, OfKind, Packs, Playbooks, Projects, Records},
-        edge, errors, mcp, oauth,
+        edge, mcp, oauth,
         operation::OperationHandler,
         pages, v1,
     },
@@ -57,8 +57,8 @@ pub fn router(app: &App) -> Router {
         .merge(connection_pages())
         .merge(page(&endpoints::MCP.row.endpoint, mcp::receive).layer(Extension(mcp::Protocol::new(app))))
         .merge(manual(&app.config.base_url))
-        .fallback(errors::not_found)
-        .method_not_allowed_fallback(errors::method_not_allowed)
+        .fallback(pages::unmatched::not_found)
+        .method_not_allowed_fallback(pages::unmatched::method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
 }
@@ -145,6 +145,9 @@ fn pages() -> Router<App> {
         .merge(page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
         .merge(page(&endpoints::HOME, sign_in::home))
         .merge(page(&endpoints::STYLESHEET, pages::stylesheet))
+        .merge(page(&endpoints::ICON, pages::icon))
+        .merge(page(&endpoints::ROBOTS, pages::robots))
+        .merge(page(&endpoints::LOGO, pages::logo))
         .merge(page(&endpoints::SIGN_IN, sign_in::begin))
         .merge(page(&endpoints::SHOW_SIGN_IN, sign_in::show))
         .merge(page(&endpoints::SEND_CODE, sign_in::send))
@@ -172,6 +175,10 @@ fn account() -> Router<App> {
     Router::new()
         .merge(page(&endpoints::ACCOUNT, overview::show))
         .merge(page(&endpoints::ACCOUNT_SESSIONS, sessions::show))
+        .merge(page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end))
+        .merge(page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all))
+        .merge(page(&endpoints::ACCOUNT_CONFIRM_REMOVE_APP, apps::confirm_withdraw))
+        .merge(page(&endpoints::ACCOUNT_CONFIRM_REVOKE_TOKEN, tokens::confirm_revoke))
         .merge(page(&endpoints::ACCOUNT_END_SESSION, sessions::end))
         .merge(page(&endpoints::ACCOUNT_END_ALL_SESSIONS, sessions::end_all))
         .merge(page(&endpoints::ACCOUNT_APPS, apps::show))
@@ -181,6 +188,7 @@ fn account() -> Router<App> {
         .merge(page(&endpoints::ACCOUNT_REVOKE_TOKEN, tokens::revoke))
         .merge(page(&endpoints::ACCOUNT_WORKSPACES, workspaces::show))
         .merge(page(&endpoints::ACCOUNT_ACTIVITY, activity::show))
+        .merge(page(&endpoints::ACCOUNT_CONFIRM_REVOKE_SUSPECTED_TOKENS, tokens::confirm_revoke_suspected))
         .merge(page(&endpoints::ACCOUNT_REVOKE_SUSPECTED_TOKENS, tokens::revoke_suspected))
         .merge(page(&endpoints::SIGN_OUT, sign_out))
 }
@@ -196,12 +204,16 @@ fn workspace_pages() -> Router<App> {
         .merge(page(&endpoints::WORKSPACES_CREATE, workspaces::create))
         .merge(page(&endpoints::WORKSPACE_PAGE, members::show))
         .merge(page(&endpoints::WORKSPACE_CHANGE_ROLE, members::change_role))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_REMOVE_MEMBER, members::confirm_remove_member))
         .merge(page(&endpoints::WORKSPACE_REMOVE_MEMBER, members::remove_member))
         .merge(page(&endpoints::WORKSPACE_INVITE, members::invite))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_REVOKE_INVITATION, members::confirm_revoke_invitation))
         .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, members::revoke_invitation))
         .merge(page(&endpoints::WORKSPACE_CREDENTIALS, credentials::show))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_REVOKE_CREDENTIAL, credentials::confirm_revoke))
         .merge(page(&endpoints::WORKSPACE_REVOKE_CREDENTIAL, credentials::revoke))
         .merge(page(&endpoints::WORKSPACE_ACTIVITY, activity::show))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_LEAVE, members::confirm_leave))
         .merge(page(&endpoints::WORKSPACE_LEAVE, members::leave))
         .merge(page(&endpoints::WORKSPACE_TRY_CONNECTION, sso::try_connection))
         .merge(page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock))
@@ -222,9 +234,11 @@ fn connection_pages() -> Router<App> {
         .merge(page(&endpoints::WORKSPACE_CLAIM_DOMAIN, connection::claim_domain))
         .merge(page(&endpoints::WORKSPACE_USE_DOMAIN, connection::use_domain))
         .merge(page(&endpoints::WORKSPACE_VERIFY_DOMAIN, connection::verify_domain))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_REMOVE_DOMAIN, connection::confirm_remove_domain))
         .merge(page(&endpoints::WORKSPACE_REMOVE_DOMAIN, connection::remove_domain))
         .merge(page(&endpoints::WORKSPACE_REQUIREMENT, requirement::show))
         .merge(page(&endpoints::WORKSPACE_CHANGE_REQUIREMENT, requirement::change))
+        .merge(page(&endpoints::WORKSPACE_CONFIRM_DELETE_CONNECTION, connection::confirm_delete))
         .merge(page(&endpoints::WORKSPACE_DELETE_CONNECTION, connection::delete))
 }
 

@@ -68,7 +68,7 @@ impl ClientKey {
             "iss": client_id,
             "sub": client_id,
             "aud": audience,
-            "jti": random::uuid(now)?,
+            "jti": random::uuid(now)?.to_string(),
             "iat": now.as_second(),
             "exp": now.as_second() + ASSERTION_LIFETIME,
         });

@@ -32,6 +32,7 @@ fn own_texts(template: &str) -> Vec<String> {
     let template = without(template, "{% block kind %}", "{% endblock %}");
     // What a program is to be told, such as the name of a variable, is the same in every language.
     let text = without(&without(&without(&template, "{{", "}}"), "{%", "%}"), "<code>", "</code>");
+    let text = without(&text, "<style>", "</style>");
     let has_letters = |text: &&str| text.chars().any(char::is_alphabetic);
     let mut found = Vec::new();
     for piece in text.split('<') {

@@ -7,9 +7,12 @@ use service_api::{
     endpoints::{self, Access, Endpoint, Method},
     scope::Scopes,
 };
-use service_rules::display_name::DisplayName;
+use service_rules::display_name::{DisplayName, OwnNames};
 
-use crate::locales::{ENGLISH, GERMAN, Language, Locales, sentence::Sentence};
+use crate::{
+    brand::Brand,
+    locales::{ENGLISH, GERMAN, Language, Locales, parse, sentence::Sentence},
+};
 
 /// The placeholders of every sentence, by its key.
 fn placeholders(file: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -51,12 +54,24 @@ fn every_language_has_the_same_sentences_with_the_same_placeholders() {
 
 #[test]
 fn a_file_is_refused_that_lacks_a_sentence_or_has_one_too_many() {
-    let refused = |file: &str| toml::from_str::<crate::locales::Texts>(file).is_err();
+    let refused = |file: &str| parse(file, "Service").is_err();
     assert!(!refused(ENGLISH));
-    assert!(refused(&ENGLISH.replace("service = \"Service\"\n", "")));
-    assert!(refused(&ENGLISH.replace("service = \"Service\"\n", "service = \"Service\"\nextra = \"x\"\n")));
-    assert!(refused(&ENGLISH.replace("service = \"Service\"", "service = \"{name}\"")));
+    assert!(refused(&ENGLISH.replace("tag = \"en\"\n", "")));
+    assert!(refused(&ENGLISH.replace("tag = \"en\"\n", "tag = \"en\"\nextra = \"x\"\n")));
+    assert!(refused(&ENGLISH.replace("tag = \"en\"", "tag = \"{name}\"")));
     assert!(refused(&ENGLISH.replace("personal_hint = ", "personal_hints = ")));
+}
+
+#[test]
+fn the_service_is_called_what_its_operator_calls_it_fh_13() {
+    for file in [ENGLISH, GERMAN] {
+        assert!(!file.contains("Service"), "write {{brand}} instead of a name of the service");
+    }
+    let brand = Brand { name: "Größe & Co.".to_owned(), ..Brand::default() };
+    let locales = Locales::with_brand(&brand).unwrap();
+    assert_eq!(&*locales.of(Language::English).sign_in.title, "Sign in to Größe & Co.");
+    assert_eq!(&*locales.of(Language::German).sign_in.title, "Bei Größe & Co. anmelden");
+    assert_eq!(locales.of(Language::German).brand.name, brand.name);
 }
 
 #[test]
@@ -80,12 +95,12 @@ fn every_event_has_its_text() {
 }
 
 #[test]
-fn nobody_can_take_a_name_that_the_service_shows_as_its_own() {
+fn no_client_can_take_a_name_that_the_service_shows_as_its_own() {
     let locales = Locales::load().unwrap();
     for texts in Language::ALL.map(|language| locales.of(language)) {
         let clients = &texts.clients;
-        for name in [&texts.service, &texts.spaces.personal, &clients.web, &clients.command_line, &clients.mcp] {
-            assert!(DisplayName::parse(name, 100).is_err(), "service-rules: reserve {name:?}");
+        for name in [&texts.spaces.personal, &clients.web, &clients.command_line, &clients.mcp] {
+            assert!(DisplayName::parse(name, 100, &OwnNames::default()).is_err(), "service-rules: reserve {name:?}");
         }
     }
 }

@@ -4,26 +4,37 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::locales::{Plural, Sentence, Text};
+use crate::{
+    brand::ShownBrand,
+    locales::{Plural, Sentence, Text},
+};
 
 macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty,)* })*) => { $(
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => { $(
         $(#[$doc])*
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub(crate) struct $name { $(pub(crate) $field: $kind,)* }
+        pub(crate) struct $name { $($(#[$field_doc])* pub(crate) $field: $kind,)* }
     )* };
 }
 
 texts! {
     Texts {
-        tag: Text, service: Text, date: Date, duration: Duration, spaces: Spaces, roles: Roles, clients: Clients,
+        /// Not in the file: the operator chooses it.
+        #[serde(skip)]
+        brand: ShownBrand,
+        tag: Text, links: Links, date: Date, duration: Duration, devices: Devices, spaces: Spaces, roles: Roles,
+        clients: Clients,
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
-        workspace: Workspace, connections: Connections, confirmation: Confirmation, problem: Problem, manual: Manual,
+        workspace: Workspace, connections: Connections, confirm: Confirm, done: DoneTexts,
+        confirmation: Confirmation, problem: Problem, manual: Manual,
         made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
         revoked_with_session: RevokedWithSession, mail: Mail,
+    }
+    Links {
+        label: Text, support: Text, privacy: Text, terms: Text,
     }
     Confirmation {
         title: Text, heading: Sentence, asked_by: Sentence, kind_project: Text, kind_pack: Text, kind_playbook: Text,
@@ -33,7 +44,8 @@ texts! {
     }
     Mail {
         credential_revoked: MailCredentialRevoked,
-        review: Text, activity: Text, time: Text, address: Text, permissions: Text, created: Text,
+        sent_by: Sentence, help: Sentence, review: Text, review_tokens: Text,
+        activity: Text, time: Text, address: Text, permissions: Text, created: Text,
         created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
         sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked, link_code: MailLinkCode,
         break_glass: MailBreakGlass, session_replayed: MailSessionReplayed,
@@ -76,7 +88,8 @@ texts! {
         subject: Text, happened: Text, session: Text, next: Text, others: Text,
     }
     MailSignInCode {
-        subject: Text, code: Text, expires: Sentence, requested: Sentence, requested_by: Sentence, ignore: Text,
+        subject: Text, subject_with_code: Sentence, code: Text, expires: Sentence,
+        requested: Sentence, requested_by: Sentence, ignore: Text,
         never_share: Text,
     }
     MailSsoRequired {
@@ -109,7 +122,8 @@ texts! {
         metadata_failed: Text, metadata_invalid: Text, finished: Text, space_next: Text,
         end_date: Text, end_date_next: Text, request: Text,
         request_next: Text, request_trust: Sentence, request_return: Sentence, expired: Text,
-        unknown_browser: Text, foreign_flow: Text, expired_next: Text, sign_in_again: Text, form: Text,
+        unknown_browser: Text, signed_out: Text, signed_out_text: Text, foreign_flow: Text, expired_next: Text,
+        sign_in_again: Text, form: Text,
         foreign_form: Text, form_next: Text, try_again: Text, navigation: Text, not_a_navigation: Text,
         navigation_next: Text, forbidden: Text, forbidden_text: Text, forbidden_next: Text, not_found: Text,
         not_found_text: Text, not_found_next: Text, account: Text, limited: Text, limited_text: Text,
@@ -122,7 +136,7 @@ texts! {
         role_of: Sentence, change_role: Text, change_role_of: Sentence, remove: Text, remove_of: Sentence,
         more: Text, invitations: Text, invitations_hint: Text, no_invitations: Text, expires: Text, revoke: Text,
         revoke_of: Sentence, invite_heading: Text, email: Text, roles_hint: Text, invite: Text,
-        leave_heading: Text, leave_hint: Text, leave_sure: Sentence, leave: Text, forbidden: Text, gone: Text,
+        leave_heading: Text, leave_hint: Text, leave: Text, forbidden: Text, gone: Text,
         last_owner: Text, last_break_glass: Text, limited: Sentence, invalid_email: Text,
     }
     WorkspaceNav {
@@ -134,7 +148,7 @@ texts! {
     }
     WorkspaceActivity {
         lead: Text, filter: Text, member: Text, kind: Text, any: Text, since: Text, until: Text, show: Text, all: Text,
-        none_here: Text, by: Sentence, invalid_date: Text, invalid_kind: Text,
+        none_here: Text, by: Sentence, invited: Sentence, invalid_date: Text, invalid_kind: Text,
     }
     Connections {
         title: Text, lead: Text, none: Text, all: Text, done: Text, save: Text, issuer: Text, issuer_hint: Text,
@@ -176,7 +190,7 @@ texts! {
         owners: Text, owners_hint: Text, button: Text, stop: Text, stop_hint: Text, back: Text,
     }
     ConnectionDeleteTexts {
-        title: Text, lead: Text, sure: Sentence, button: Text,
+        title: Text, lead: Text, button: Text,
     }
     ConnectionProblemsTexts {
         invalid: Text, invalid_issuer: Text, invalid_client_id: Text, invalid_client_secret: Text,
@@ -201,6 +215,19 @@ texts! {
         nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
         sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
     }
+    Confirm {
+        revoke_token: Sentence, revoke_token_text: Text, revoke_tokens: Text, revoke_tokens_text: Text,
+        remove_app: Sentence, remove_app_text: Text, sign_out: Sentence, sign_out_browser: Text, sign_out_app: Text,
+        sign_out_this: Text, everywhere: Text, remove_member: Sentence, remove_member_text: Text,
+        revoke_invitation: Sentence, revoke_invitation_text: Text, revoke_token_of: Sentence,
+        remove_app_of: Sentence, remove_app_of_text: Text, member_told: Sentence, leave: Sentence,
+        delete_connection: Sentence, remove_domain: Sentence, remove_domain_text: Text, cancel: Text,
+    }
+    DoneTexts {
+        token_revoked: Sentence, tokens_revoked: Text, app_removed: Sentence, signed_out: Sentence,
+        member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
+        domain_removed: Sentence, workspace_left: Sentence,
+    }
     AccountTokenCreated {
         title: Text, lead: Sentence, token: Text, copy: Text, once: Text, usage_heading: Text, usage: Text,
         leaked: Text, back: Text,
@@ -210,8 +237,8 @@ texts! {
         suspected_revoke: Text, never: Text, expires: Text, created_by: Text, by_browser: Text,
         by_session: Sentence, revoke: Text, revoke_of: Sentence, active: Text, expired: Text, revoked: Text,
         create_heading: Text, name: Text, name_hint: Text, expires_in: Text, days: Sentence, read: Text,
-        write: Text, create: Text, invalid_name: Text, invalid_days: Text, no_permission: Text, limit: Text,
-        gone: Text,
+        write: Text, create: Text, invalid_name: Text, invalid_days: Text, no_permission: Text,
+        already_created: Text, limit: Text, gone: Text,
     }
     AccountSessions {
         lead: Text, none: Text, all: Text, browsers: Text, all_browsers: Text, this_browser: Text, signed_in: Text,
@@ -236,7 +263,8 @@ texts! {
     Consent {
         title_client: Sentence, title_app: Text, title_own: Text, heading_own: Sentence, heading_client: Sentence,
         heading_local: Text, heading_host: Sentence, signed_in_as: Sentence, switch: Text, calls_itself: Sentence,
-        warning: Text, described_by: Sentence, warning_own: Sentence, reach_own: Sentence, all_spaces: Text,
+        warning: Text, links: Text, website: Text, policy: Text, terms: Text,
+        described_by: Sentence, warning_own: Sentence, reach_own: Sentence, all_spaces: Text,
         asks: Text, asks_own: Text, always: Text, held: Text, expires: Text, expires_in: Plural, expires_kept: Text,
         space: Text, space_own: Text, space_own_hint: Text,
         personal_hint: Text, returns_to: Sentence, returns_local: Sentence, allow: Text, allow_read: Text,
@@ -274,10 +302,13 @@ texts! {
     Spaces {
         personal: Text, former: Text, no_access: Text, owned_by: Sentence,
     }
+    Devices {
+        both: Sentence, unknown: Text, unknown_on: Sentence,
+    }
     Duration {
-        seconds: Plural, minutes: Plural, hours: Plural,
+        seconds: Plural, minutes: Plural, hours: Plural, days: Plural,
     }
     Date {
-        moment: Sentence, months: [Text; 12],
+        moment: Sentence, just_now: Text, ago: Sentence, ahead: Sentence, months: [Text; 12],
     }
 }

@@ -6,9 +6,15 @@ use service_api::{
     oauth::{SERVICE_CLI, SERVICE_MCP, SERVICE_WEB},
     workspaces::Role,
 };
-use service_rules::{Timestamp, lineage::Made};
+use service_rules::{Timestamp, lineage::Made, user_agent::UserAgent};
 
 use crate::locales::{Sentence, Text, Texts};
+
+const DAY: i64 = 86_400;
+/// Moments that are further away are told by their date.
+const MONTH: i64 = 30 * DAY;
+const FROM_A_DAY: i64 = -DAY + 1;
+const FROM_A_MONTH: i64 = -MONTH + 1;
 
 /// Reasons for a revocation that say that a session was compromised.
 const COMPROMISED: [&str; 3] = ["replayed", "superseded", "leaked"];
@@ -20,6 +26,33 @@ impl Texts {
         let month = usize::try_from(at.month() - 1).ok().and_then(|place| self.date.months.get(place));
         let moment = self.date.moment.with("day", at.day()).with("month", month.map_or("", |name| &**name));
         moment.with("year", at.year()).with("time", at.strftime("%H:%M")).to_string()
+    }
+
+    /// A moment as it is told from now, such as "3 minutes ago"; a month away, the date.
+    pub(crate) fn relative_time(&self, at: Timestamp, now: Timestamp) -> String {
+        let (date, passed) = (&self.date, now.as_second() - at.as_second());
+        let (sentence, time) = match passed {
+            // The clocks of two nodes may differ a little.
+            -5..60 => return date.just_now.to_string(),
+            60..3_600 => (&date.ago, self.duration.minutes.count(passed / 60)),
+            3_600..DAY => (&date.ago, self.duration.hours.count(passed / 3_600)),
+            DAY..MONTH => (&date.ago, self.duration.days.count(passed / DAY)),
+            FROM_A_DAY..-5 => (&date.ahead, self.duration(-passed)),
+            FROM_A_MONTH..FROM_A_DAY => (&date.ahead, self.duration.days.count(-passed / DAY)),
+            _ => return self.moment(at),
+        };
+        sentence.with("time", time).to_string()
+    }
+
+    /// What people call a browser. The names are from a fixed list.
+    pub(crate) fn device(&self, agent: UserAgent) -> String {
+        let texts = &self.devices;
+        match (agent.browser, agent.system) {
+            (Some(browser), Some(system)) => texts.both.with("browser", browser).with("system", system).to_string(),
+            (Some(browser), None) => browser.to_owned(),
+            (None, Some(system)) => texts.unknown_on.with("system", system).to_string(),
+            (None, None) => texts.unknown.to_string(),
+        }
     }
 
     /// How long something takes, rounded up to a unit that people would use.

@@ -20,7 +20,9 @@ pub(super) enum Block<'a> {
 #[derive(Template)]
 #[template(path = "mail/mail.txt")]
 pub(super) struct TextMail<'a> {
+    pub(super) t: &'a Texts,
     pub(super) blocks: &'a [Block<'a>],
+    pub(super) footer: &'a [String],
 }
 
 #[derive(Template)]
@@ -29,4 +31,5 @@ pub(super) struct HtmlMail<'a> {
     pub(super) t: &'a Texts,
     pub(super) subject: &'a str,
     pub(super) blocks: &'a [Block<'a>],
+    pub(super) footer: &'a [String],
 }

@@ -2,6 +2,8 @@
 
 mod blocks;
 mod templates;
+#[cfg(test)]
+mod tests;
 mod things;
 
 use anyhow::anyhow;
@@ -17,9 +19,10 @@ use service_api::{
 use service_rules::Timestamp;
 use zeroize::Zeroizing;
 
-use self::templates::Written;
+use self::templates::{Writer, Written};
 pub use self::things::things;
 use crate::{
+    config::Config,
     crypto::{random, root_keys::RootKeys},
     database::Connection,
     locales::{Language, Locales},
@@ -199,9 +202,14 @@ impl Email {
             .map_err(|_| anyhow!("the sealed mail cannot be read"))
     }
 
-    pub fn message(&self, id: MailId, from: &str, locales: &Locales, base_url: &str) -> anyhow::Result<Message> {
-        let Written { subject, text, html } = self.write(locales.of(self.language()), base_url)?;
-        let from: Mailbox = from.parse()?;
+    pub fn message(&self, id: MailId, config: &Config, locales: &Locales) -> anyhow::Result<Message> {
+        let writer = Writer {
+            t: locales.of(self.language()),
+            base_url: &config.base_url,
+            code_in_subject: config.mail.code_in_subject,
+        };
+        let Written { subject, text, html } = self.write(&writer)?;
+        let from: Mailbox = config.mail.from.parse()?;
         Ok(Message::builder()
             // The same at every try, so that a mail that comes twice can be seen to be one.
             .message_id(Some(format!("<{id}@{}>", from.email.domain())))
@@ -274,20 +282,5 @@ impl header::Header for AutoSubmitted {
 
     fn display(&self) -> header::HeaderValue {
         header::HeaderValue::new(Self::name(), "auto-generated".to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mail_that_was_sealed_without_a_language_is_in_english() {
-        let sealed = r#"{"Invitation":{"to":"ann@acme.test","workspace":"Acme","invited_by":"bob@acme.test",
-                        "expires_at":"2027-01-15T08:00:00Z"}}"#;
-        let email: Email = serde_json::from_str(sealed).unwrap();
-        assert_eq!(email.language(), Language::English);
-        let written = email.write(Locales::load().unwrap().of(Language::English), "https://service.test").unwrap();
-        assert_eq!(written.subject, "You have been invited to a workspace");
     }
 }

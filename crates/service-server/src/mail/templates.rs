@@ -20,11 +20,21 @@ pub(super) struct Written {
 }
 
 impl Email {
-    pub(super) fn write(&self, t: &Texts, base_url: &str) -> anyhow::Result<Written> {
-        let (subject, blocks) = self.blocks(&Writer { t, base_url });
-        let text = TextMail { blocks: &blocks }.render()?;
-        let html = HtmlMail { t, subject, blocks: &blocks }.render()?;
-        Ok(Written { subject: subject.to_string(), text, html })
+    pub(super) fn write(&self, writer: &Writer<'_>) -> anyhow::Result<Written> {
+        let (t, footer) = (writer.t, writer.footer());
+        let (subject, blocks) = self.blocks(writer);
+        let subject = self.subject_with_code(writer).unwrap_or_else(|| subject.to_string());
+        let text = TextMail { t, blocks: &blocks, footer: &footer }.render()?;
+        let html = HtmlMail { t, subject: &subject, blocks: &blocks, footer: &footer }.render()?;
+        Ok(Written { subject, text, html })
+    }
+
+    /// The subject of a mail with a sign-in code, if the operator wants the code there. A code that links an account is never
+    /// there: its user should read what the code does.
+    fn subject_with_code(&self, writer: &Writer<'_>) -> Option<String> {
+        let Self::SignInCode { code, .. } = self else { return None };
+        let subject = &writer.t.mail.sign_in_code.subject_with_code;
+        writer.code_in_subject.then(|| subject.with("code", &*halves(code.expose())).to_string())
     }
 
     /// The subject, and what follows.
@@ -73,19 +83,24 @@ impl Email {
                     (&mail.time, t.moment(*ended_at)),
                     (&mail.address, presented_from.clone()),
                 ];
-                let said = [plain(&texts.happened), Block::Facts(facts), plain(&texts.next), plain(&texts.others)];
+                let review = writer.link(&mail.review, "/account");
+                let said =
+                    [plain(&texts.happened), Block::Facts(facts), plain(&texts.next), review, plain(&texts.others)];
                 (&texts.subject, writer.with_made(said.into(), made))
             }
             Self::McpTokensCreated { scopes, made_at, made_from, expires_at, .. } => {
-                let created = Created { scopes, made_at: *made_at, made_from, expires_at: *expires_at };
+                // MCP tokens belong to the service's own MCP client.
+                let may = scopes.split(' ').map(|word| t.own_scope(word).to_owned()).collect();
+                let created = Created { may, made_at: *made_at, made_from, expires_at: *expires_at };
                 let texts = &mail.mcp_tokens_created;
-                (&texts.subject, writer.created(&texts.happened, Vec::new(), &created))
+                (&texts.subject, writer.created(&texts.happened, Vec::new(), created))
             }
             Self::CliTokenCreated { name, hint, scopes, made_at, made_from, expires_at, .. } => {
-                let created = Created { scopes, made_at: *made_at, made_from, expires_at: *expires_at };
+                let may = scopes.split(' ').map(|word| t.scope(word).to_owned()).collect();
+                let created = Created { may, made_at: *made_at, made_from, expires_at: *expires_at };
                 let texts = &mail.cli_token_created;
                 let named = vec![(&texts.name, name.clone()), (&texts.token, hint.clone())];
-                (&texts.subject, writer.created(&texts.happened, named, &created))
+                (&texts.subject, writer.created(&texts.happened, named, created))
             }
             Self::CliTokenEnds { name, hint, expires_at, .. } => {
                 let texts = &mail.cli_token_expires;
@@ -131,15 +146,17 @@ impl Email {
     }
 }
 
-/// The language and the address that a mail is written with.
-struct Writer<'a> {
-    t: &'a Texts,
-    base_url: &'a str,
+/// The language, the address and the settings that a mail is written with.
+pub(super) struct Writer<'a> {
+    pub(super) t: &'a Texts,
+    pub(super) base_url: &'a str,
+    pub(super) code_in_subject: bool,
 }
 
 /// A credential that was created.
 struct Created<'m> {
-    scopes: &'m str,
+    /// What it may do, one sentence a scope.
+    may: Vec<String>,
     made_at: Timestamp,
     made_from: &'m str,
     expires_at: Timestamp,
@@ -154,6 +171,13 @@ impl<'a> Writer<'a> {
         Block::Link(label, format!("{}{path}", self.base_url))
     }
 
+    /// Who sent the mail, and where there is help.
+    fn footer(&self) -> Vec<String> {
+        let sent_by = self.at_url(&self.t.mail.sent_by).to_string();
+        let help = self.t.brand.contact.as_ref().map(|contact| self.t.mail.help.with("contact", contact).to_string());
+        std::iter::once(sent_by).chain(help).collect()
+    }
+
     fn requested(&self, client_id: &str, asked_at: Timestamp, asked_from: &str) -> Sentence {
         let texts = &self.t.mail.sign_in_code;
         let requested = match self.t.client(client_id) {
@@ -166,12 +190,10 @@ impl<'a> Writer<'a> {
     /// A code after its label, and what applies to every code.
     fn code(&self, label: &'a Text, code: &str, requested: &Sentence) -> Vec<Block<'a>> {
         let texts = &self.t.mail.sign_in_code;
-        let (first, second) = code.split_at(code.len() / 2);
-        let code = Zeroizing::new(format!("{first} {second}"));
         let expires = self.at_url(&texts.expires).with("wait", self.t.duration(lifetimes::OTP));
         vec![
             plain(label),
-            Block::Code(code),
+            Block::Code(halves(code)),
             filled(&expires),
             filled(requested),
             plain(&texts.ignore),
@@ -179,21 +201,19 @@ impl<'a> Writer<'a> {
         ]
     }
 
-    fn created(
-        &self,
-        happened: &Sentence,
-        mut facts: Vec<(&'a Text, String)>,
-        created: &Created<'_>,
-    ) -> Vec<Block<'a>> {
+    fn created(&self, happened: &Sentence, mut facts: Vec<(&'a Text, String)>, created: Created<'_>) -> Vec<Block<'a>> {
         let (t, mail) = (self.t, &self.t.mail);
         let made = mail.created_value.with("date", t.moment(created.made_at)).with("address", created.made_from);
-        facts.extend([
-            (&mail.permissions, created.scopes.to_owned()),
-            (&mail.created, made.to_string()),
-            (&mail.expires, t.moment(created.expires_at)),
-        ]);
+        facts.extend([(&mail.created, made.to_string()), (&mail.expires, t.moment(created.expires_at))]);
         let happened = filled(&self.at_url(happened));
-        vec![happened, Block::Facts(facts), plain(&mail.not_you), self.link(&mail.review, "/account")]
+        vec![
+            happened,
+            Block::Facts(facts),
+            plain(&mail.permissions),
+            Block::List(created.may),
+            plain(&mail.not_you),
+            self.link(&mail.review, "/account"),
+        ]
     }
 
     fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {
@@ -236,7 +256,7 @@ impl<'a> Writer<'a> {
             said.extend([
                 plain(&mail.kept),
                 Block::List(made.kept.clone()),
-                self.link(&mail.review, "/account/tokens"),
+                self.link(&mail.review_tokens, "/account/tokens"),
             ]);
         }
         if !made.revoked.is_empty() {
@@ -244,6 +264,12 @@ impl<'a> Writer<'a> {
         }
         said
     }
+}
+
+/// A code as people read it: in two halves.
+fn halves(code: &str) -> Zeroizing<String> {
+    let (first, second) = code.split_at(code.len() / 2);
+    Zeroizing::new(format!("{first} {second}"))
 }
 
 fn plain<'a>(text: &Text) -> Block<'a> {

@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -32,7 +32,7 @@ const MAX_ADDRESSES: usize = 4;
 
 /// Sends requests to other hosts.
 pub struct Outbound {
-    tls: TlsConnector,
+    tls: RwLock<TlsConnector>,
 }
 
 /// A request to another host. It is a GET request unless it has a form.
@@ -140,7 +140,12 @@ pub fn is_loopback(url: &Url) -> bool {
 impl Outbound {
     #[must_use]
     pub fn new(tls: ClientConfig) -> Self {
-        Self { tls: TlsConnector::from(Arc::new(tls)) }
+        Self { tls: RwLock::new(TlsConnector::from(Arc::new(tls))) }
+    }
+
+    /// Replaces what is trusted, for new connections.
+    pub fn replace_tls(&self, tls: ClientConfig) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConnector::from(Arc::new(tls));
     }
 
     /// Sends a request and reads its response.
@@ -170,7 +175,8 @@ impl Outbound {
             Host::Ipv4(address) => ServerName::from(IpAddr::from(address)),
             Host::Ipv6(address) => ServerName::from(IpAddr::from(address)),
         };
-        let stream = self.tls.connect(name, stream).await.map_err(|_| FetchError::Untrusted)?;
+        let tls = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let stream = tls.connect(name, stream).await.map_err(|_| FetchError::Untrusted)?;
         exchange(TokioIo::new(stream), request).await
     }
 }

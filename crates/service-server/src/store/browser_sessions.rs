@@ -1,12 +1,14 @@
 //! Table `browser_sessions`: browsers that hold our cookie, signed in or not. A row is in the shard that the cookie carries:
 //! the shard of the user who is signed in, or any if no user is.
 
+use std::net::IpAddr;
+
 use service_api::{
     ids::{BrowserSessionId, ConnectionId, Id as _, UserId},
     shard::Shard,
     token::{BrowserSession, Token},
 };
-use service_rules::Timestamp;
+use service_rules::{Timestamp, user_agent::UserAgent};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -71,13 +73,29 @@ pub struct BrowserSignIn {
     pub auth_time: Option<Timestamp>,
     /// The connection through which the user signed in; `None`: by an email code.
     pub connection_id: Option<ConnectionId>,
+    pub origin: SignInOrigin,
+}
+
+/// Where a user signed in, so that they recognize the device later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignInOrigin {
+    pub agent: UserAgent,
+    pub address: Option<IpAddr>,
+}
+
+impl SignInOrigin {
+    fn read(row: &Row) -> Result<Self, Error> {
+        let agent = row.try_get::<_, Option<&str>>("agent")?.map(UserAgent::from_stored).unwrap_or_default();
+        let address = row.try_get::<_, Option<&str>>("signed_in_from")?.and_then(|text| text.parse().ok());
+        Ok(Self { agent, address })
+    }
 }
 
 impl BrowserSignIn {
     /// A sign-in by an email code.
     #[must_use]
-    pub const fn by_code(user_id: UserId, now: Timestamp) -> Self {
-        Self { user_id, signed_in_at: now, auth_time: Some(now), connection_id: None }
+    pub const fn by_code(user_id: UserId, now: Timestamp, origin: SignInOrigin) -> Self {
+        Self { user_id, signed_in_at: now, auth_time: Some(now), connection_id: None, origin }
     }
 
     fn read(row: &Row) -> Result<Option<Self>, Error> {
@@ -86,7 +104,8 @@ impl BrowserSignIn {
         let connection_id = row.try_get::<_, Option<Uuid>>("connection_id")?.map(ConnectionId::from);
         // A user who enters a code authenticates by that.
         let auth_time = if connection_id.is_none() { Some(signed_in_at) } else { row.try_get("auth_time")? };
-        Ok(Some(Self { user_id: user_id.into(), signed_in_at, auth_time, connection_id }))
+        let origin = SignInOrigin::read(row)?;
+        Ok(Some(Self { user_id: user_id.into(), signed_in_at, auth_time, connection_id, origin }))
     }
 }
 
@@ -107,7 +126,8 @@ pub async fn find(
 ) -> Result<Option<StoredBrowserSession>, Error> {
     let row = db
         .query_opt(
-            r"select b.id, b.user_id, b.signed_in_at, b.auth_time, b.connection_id, b.last_seen_at, u.email
+            r"select b.id, b.user_id, b.signed_in_at, b.auth_time, b.connection_id, b.last_seen_at, b.agent,
+                     b.signed_in_from, u.email
                 from browser_sessions b
                 left join users u on u.id = b.user_id and u.shard = b.shard and u.disabled_at is null
                where b.digest = $1 and b.shard = $4 and b.expires_at > $2 and b.last_seen_at > $3",
@@ -134,7 +154,8 @@ pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessi
         .execute(
             r"update browser_sessions
                  set digest = $3, user_id = $4, signed_in_at = $5, last_seen_at = $6,
-                     expires_at = coalesce($7, expires_at), auth_time = $9, connection_id = $10
+                     expires_at = coalesce($7, expires_at), auth_time = $9, connection_id = $10, agent = $11,
+                     signed_in_from = $12
                where id = $1 and shard = $8 and digest = $2",
             &[
                 &id.uuid(),
@@ -147,6 +168,8 @@ pub async fn renew(db: &Connection, id: BrowserSessionId, renewed: &BrowserSessi
                 &id.shard().number(),
                 &stored.auth_time,
                 &stored.connection_id,
+                &stored.agent,
+                &stored.signed_in_from,
             ],
         )
         .await?;
@@ -162,8 +185,9 @@ async fn move_to(db: &Connection, old: BrowserSessionId, renewed: &BrowserSessio
     let stored = StoredSignIn::of(renewed.person);
     db.execute(
         r"insert into browser_sessions
-              (id, shard, digest, user_id, signed_in_at, created_at, last_seen_at, expires_at, auth_time, connection_id)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+              (id, shard, digest, user_id, signed_in_at, created_at, last_seen_at, expires_at, auth_time, connection_id,
+               agent, signed_in_from)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             &renewed.id.uuid(),
             &renewed.id.shard().number(),
@@ -175,6 +199,8 @@ async fn move_to(db: &Connection, old: BrowserSessionId, renewed: &BrowserSessio
             &renewed.expires_at.unwrap_or(expires_at),
             &stored.auth_time,
             &stored.connection_id,
+            &stored.agent,
+            &stored.signed_in_from,
         ],
     )
     .await?;
@@ -201,6 +227,8 @@ struct StoredSignIn {
     signed_in_at: Option<Timestamp>,
     auth_time: Option<Timestamp>,
     connection_id: Option<Uuid>,
+    agent: Option<String>,
+    signed_in_from: Option<String>,
 }
 
 impl StoredSignIn {
@@ -210,6 +238,8 @@ impl StoredSignIn {
             signed_in_at: Some(sign_in.signed_in_at),
             auth_time: sign_in.auth_time,
             connection_id: sign_in.connection_id.map(ConnectionId::uuid),
+            agent: Some(sign_in.origin.agent.to_stored()),
+            signed_in_from: sign_in.origin.address.map(|address| address.to_string()),
         })
     }
 }
@@ -267,6 +297,7 @@ pub struct ListedBrowser {
     pub id: BrowserSessionId,
     pub signed_in_at: Timestamp,
     pub last_seen_at: Timestamp,
+    pub origin: SignInOrigin,
 }
 
 /// Selects browsers of a user.
@@ -286,7 +317,7 @@ pub async fn list_by_user(
 ) -> Result<Vec<ListedBrowser>, Error> {
     let rows = db
         .query(
-            r"select id, signed_in_at, last_seen_at from browser_sessions
+            r"select id, signed_in_at, last_seen_at, agent, signed_in_from from browser_sessions
                where user_id = $1 and shard = $6 and expires_at > $2 and last_seen_at > $3
                  and ($4::uuid is null or id < $4)
                order by id desc limit $5",
@@ -300,11 +331,26 @@ pub async fn list_by_user(
             ],
         )
         .await?;
-    let listed = |row: &Row| {
-        let (signed_in_at, last_seen_at) = (row.try_get("signed_in_at")?, row.try_get("last_seen_at")?);
-        Ok(ListedBrowser { id: row.try_get::<_, Uuid>("id")?.into(), signed_in_at, last_seen_at })
-    };
     rows.iter().map(listed).collect()
+}
+
+fn listed(row: &Row) -> Result<ListedBrowser, Error> {
+    let (signed_in_at, last_seen_at) = (row.try_get("signed_in_at")?, row.try_get("last_seen_at")?);
+    let origin = SignInOrigin::read(row)?;
+    Ok(ListedBrowser { id: row.try_get::<_, Uuid>("id")?.into(), signed_in_at, last_seen_at, origin })
+}
+
+/// Returns a browser that a user is signed in with.
+pub async fn find_listed(
+    db: &Connection,
+    id: BrowserSessionId,
+    user_id: UserId,
+    now: Timestamp,
+) -> Result<Option<ListedBrowser>, Error> {
+    let sql = r"select id, signed_in_at, last_seen_at, agent, signed_in_from from browser_sessions
+                 where id = $1 and shard = $4 and user_id = $2 and expires_at > $3";
+    let row = db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &now, &user_id.shard().number()]).await?;
+    row.as_ref().map(listed).transpose()
 }
 
 /// Counts the browsers that a user is signed in with.
@@ -356,7 +402,7 @@ pub async fn lock_signed_in(
     id: BrowserSessionId,
     user_id: UserId,
 ) -> Result<Option<LockedSignIn>, Error> {
-    let sql = r"select user_id, signed_in_at, auth_time, connection_id, expires_at
+    let sql = r"select user_id, signed_in_at, auth_time, connection_id, expires_at, agent, signed_in_from
                   from browser_sessions where id = $1 and shard = $3 and user_id = $2 for share";
     let Some(row) = db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &user_id.shard().number()]).await? else {
         return Ok(None);

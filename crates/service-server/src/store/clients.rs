@@ -3,6 +3,7 @@
 use serde_json::Value;
 use service_rules::{
     Timestamp,
+    client_links::ClientLinks,
     clients::{Authentication, Client, ClientKind, SecretDigest},
     display_name::DisplayName,
     registration::{Redirects, Registered},
@@ -28,6 +29,17 @@ pub async fn find(db: &Connection, id: &str) -> Result<Option<Client>, Error> {
 pub async fn find_jwks(db: &Connection, id: &str) -> Result<Option<Value>, Error> {
     let row = db.query_opt(r"select jwks from clients where id = $1", &[&id]).await?;
     row.map_or(Ok(None), |row| Ok(row.try_get("jwks")?))
+}
+
+/// Returns the links that a client named.
+pub async fn find_links(db: &Connection, id: &str) -> Result<ClientLinks, Error> {
+    let row = db.query_opt(r"select client_uri, policy_uri, tos_uri from clients where id = $1", &[&id]).await?;
+    let Some(row) = row else { return Ok(ClientLinks::default()) };
+    Ok(ClientLinks {
+        website: row.try_get("client_uri")?,
+        policy: row.try_get("policy_uri")?,
+        terms: row.try_get("tos_uri")?,
+    })
 }
 
 /// Returns up to `size` clients after this id, ordered by id.
@@ -100,14 +112,24 @@ pub async fn register(
         .query_opt(
             r"with made as (
                   insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, metadata_digest,
-                                       created_at)
-                  values ($1, $2, 'dynamic', false, false, $3, $4, $5, $6)
+                                       created_at, client_uri, policy_uri, tos_uri)
+                  values ($1, $2, 'dynamic', false, false, $3, $4, $5, $6, $7, $8, $9)
                   on conflict (metadata_digest) where metadata_digest is not null do nothing
                   returning id, created_at)
               select id, created_at from made
               union all select id, created_at from clients where metadata_digest = $5
               limit 1",
-            &[&id, &said.name.as_str(), &said.redirect_uris, &said.origins, &digest.as_slice(), &now],
+            &[
+                &id,
+                &said.name.as_str(),
+                &said.redirect_uris,
+                &said.origins,
+                &digest.as_slice(),
+                &now,
+                &said.links.website,
+                &said.links.policy,
+                &said.links.terms,
+            ],
         )
         .await?;
     // Two requests that register the same client at once may both see no row. The caller retries.
@@ -130,13 +152,25 @@ pub async fn replace_document(
     fresh_until: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
-        r"insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, fresh_until, created_at)
-          values ($1, $2, 'document', false, false, $3, $4, $5, $6)
+        r"insert into clients (id, name, kind, first_party, may_use_otp, redirect_uris, origins, fresh_until, created_at,
+                               client_uri, policy_uri, tos_uri)
+          values ($1, $2, 'document', false, false, $3, $4, $5, $6, $7, $8, $9)
           on conflict (id) do update
              set name = excluded.name, redirect_uris = excluded.redirect_uris, origins = excluded.origins,
-                 fresh_until = excluded.fresh_until
+                 fresh_until = excluded.fresh_until, client_uri = excluded.client_uri,
+                 policy_uri = excluded.policy_uri, tos_uri = excluded.tos_uri
            where clients.kind = 'document'",
-        &[&id, &said.name.as_str(), &said.redirect_uris, &said.origins, &fresh_until, &now],
+        &[
+            &id,
+            &said.name.as_str(),
+            &said.redirect_uris,
+            &said.origins,
+            &fresh_until,
+            &now,
+            &said.links.website,
+            &said.links.policy,
+            &said.links.terms,
+        ],
     )
     .await
     .map(drop)

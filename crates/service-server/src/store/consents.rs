@@ -183,6 +183,14 @@ fn listed(row: &Row) -> Result<Listed, Error> {
     })
 }
 
+/// Returns the name of the client that a user's consent is for.
+pub async fn find_client_name(db: &Connection, user_id: UserId, id: ConsentId) -> Result<Option<String>, Error> {
+    let sql = r"select c.name from consents s join clients c on c.id = s.client_id
+                 where s.id = $1 and s.shard = $2 and s.user_id = $3";
+    let row = db.query_opt(sql, &[&id.uuid(), &user_id.shard().number(), &user_id.uuid()]).await?;
+    row.map(|row| Ok(row.try_get("name")?)).transpose()
+}
+
 /// Counts the third-party clients to which a user has given a consent that still counts.
 pub async fn count_by_user(db: &Connection, user_id: UserId, at: ConsentsAt) -> Result<i64, Error> {
     let row = db

@@ -35,22 +35,23 @@ pub struct NewInvitation<'a> {
     pub expires_at: Timestamp,
 }
 
-/// Stores an invitation. A pending invitation of the same address to the same workspace is replaced.
-pub async fn replace(db: &Connection, new: &NewInvitation<'_>) -> Result<(), Error> {
+/// Stores an invitation. An invitation of the same address to the same workspace is replaced, unless the same session created
+/// it after `since` for the same role, and it was not accepted: then nothing is stored, and that one is returned. Whether it
+/// was declined makes no difference, because the workspace must not learn it.
+pub async fn replace(db: &Connection, new: &NewInvitation<'_>, since: Timestamp) -> Result<Option<Invitation>, Error> {
     let sql =
         r"select id, invited_by from invitations where workspace_id = $1 and address = $2 and shard = $3 for update";
     let key = (new.workspace_id.uuid(), new.email.address.as_str(), new.workspace_id.shard().number());
-    if let Some(row) = db.query_opt(sql, &[&key.0, &key.1, &key.2]).await? {
-        let (id, invited_by): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("invited_by")?);
-        sent_invitations::delete(db, invited_by.into(), &[id]).await?;
-    }
-    db.execute(
+    let before = db.query_opt(sql, &[&key.0, &key.1, &key.2]).await?;
+    let written = db.execute(
         r"insert into invitations (workspace_id, address, id, role, invited_by, created_at, expires_at, made_by, shard)
           values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
           on conflict (workspace_id, address, shard) do update
              set id = excluded.id, role = excluded.role, invited_by = excluded.invited_by,
                  created_at = excluded.created_at, expires_at = excluded.expires_at, made_by = excluded.made_by,
-                 answer = null, answered_at = null",
+                 answer = null, answered_at = null
+           where invitations.created_at <= $10 or invitations.role <> excluded.role or invitations.answer = 'accepted'
+              or invitations.made_by is distinct from excluded.made_by",
         &[
             &new.workspace_id.uuid(),
             &new.email.address.as_str(),
@@ -61,11 +62,24 @@ pub async fn replace(db: &Connection, new: &NewInvitation<'_>) -> Result<(), Err
             &new.expires_at,
             &new.made_by,
             &new.workspace_id.shard().number(),
+            &since,
         ],
     )
     .await?;
+    if written == 0 {
+        let sql = r"select id, address, role, created_at, expires_at from invitations
+                     where workspace_id = $1 and address = $2 and shard = $3";
+        // The statement above has locked it.
+        let found = db.query_opt(sql, &[&key.0, &key.1, &key.2]).await?;
+        return found.map(|row| from_row(&row)).transpose();
+    }
+    if let Some(row) = before {
+        let (id, invited_by): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("invited_by")?);
+        sent_invitations::delete(db, invited_by.into(), &[id]).await?;
+    }
     received_invitations::replace(db, new).await?;
-    sent_invitations::insert(db, new).await
+    sent_invitations::insert(db, new).await?;
+    Ok(None)
 }
 
 /// Returns up to `limit` invitations of a workspace that were not accepted, after `after`. Declined ones are included:
@@ -87,6 +101,40 @@ pub async fn list(
         )
         .await?;
     rows.iter().map(from_row).collect()
+}
+
+/// Returns an invitation of a workspace that `list` would return.
+pub async fn find(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    id: InvitationId,
+    now: Timestamp,
+) -> Result<Option<Invitation>, Error> {
+    let row = db
+        .query_opt(
+            r"select id, address, role, created_at, expires_at from invitations
+               where workspace_id = $1 and shard = $4 and id = $2 and expires_at > $3
+                 and answer is distinct from 'accepted'",
+            &[&workspace_id.uuid(), &id.uuid(), &now, &workspace_id.shard().number()],
+        )
+        .await?;
+    row.map(|row| from_row(&row)).transpose()
+}
+
+/// Returns the email addresses of a workspace's invitations, answered or not. Revoked ones are not stored.
+pub async fn find_addresses(
+    db: &Connection,
+    workspace_id: WorkspaceId,
+    ids: &[InvitationId],
+) -> Result<BTreeMap<InvitationId, String>, Error> {
+    let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = db
+        .query(
+            r"select id, address from invitations where workspace_id = $1 and shard = $3 and id = any ($2)",
+            &[&workspace_id.uuid(), &ids, &workspace_id.shard().number()],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), row.try_get("address")?))).collect()
 }
 
 /// Revokes an invitation; `false`: there is none that is not accepted.

@@ -106,6 +106,15 @@ pub async fn count_try(
     .transpose()
 }
 
+/// Whether a code of this client can still be entered.
+pub async fn is_live(db: &Connection, id: OtpId, client_id: &str, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"select 1 as live from otps
+                 where id = $1 and shard = $5 and client_id = $2 and attempts < $3 and consumed_at is null
+                   and expires_at > $4";
+    let row = db.query_opt(sql, &[&id.uuid(), &client_id, &otp::MAX_OTP_ATTEMPTS, &now, &id.shard().number()]).await?;
+    Ok(row.is_some())
+}
+
 /// Consumes a code; `false`: it was consumed before or has expired.
 pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result<bool, Error> {
     let changed = db

@@ -5,10 +5,13 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId, WorkspaceId};
 use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
-use tokio_postgres::types::Json;
+use tokio_postgres::{Row, types::Json};
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
+
+/// Codes that are looked at when a user asks for another one. Of one known device, only the latest works.
+const MAX_SENT_CODES: i64 = 5;
 
 /// A sign-in in progress.
 pub struct SignInFlow {
@@ -172,6 +175,35 @@ pub async fn mark_sent(
     )
     .await
     .map(drop)
+}
+
+/// A code that was sent to an address for a flow.
+pub struct SentCode {
+    pub otp_id: OtpId,
+    pub resend_at: Timestamp,
+}
+
+/// Returns the codes that this browser had sent to an address in the flows that it can still continue, the latest first.
+pub async fn list_sent(
+    db: &Connection,
+    browser: BrowserSessionId,
+    email: &Address,
+    now: Timestamp,
+) -> Result<Vec<SentCode>, Error> {
+    let rows = db
+        .query(
+            r"select otp_id, resend_at from sign_in_flows
+               where browser_id = $1 and shard = $2 and email = $3 and expires_at > $4 and finished_at is null
+                 and otp_id is not null and resend_at is not null and sso_identity is null
+               order by resend_at desc limit $5",
+            &[&browser.uuid(), &browser.shard().number(), &email.as_str(), &now, &MAX_SENT_CODES],
+        )
+        .await?;
+    let sent = |row: &Row| {
+        let otp_id = row.try_get::<_, Uuid>("otp_id")?.into();
+        Ok(SentCode { otp_id, resend_at: row.try_get("resend_at")? })
+    };
+    rows.iter().map(sent).collect()
 }
 
 /// Records the connection that the user is to sign in through, and the address that they entered. `None`: the user signs in

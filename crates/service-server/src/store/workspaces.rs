@@ -63,7 +63,7 @@ pub async fn lock(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
 
 /// Renames a workspace; `false`: there is no such workspace.
 pub async fn update_name(db: &Connection, id: WorkspaceId, name: &DisplayName) -> Result<bool, Error> {
-    let sql = r"update workspaces set name = $2 where id = $1 and shard = $3 and deleted_at is null";
+    let sql = r"update workspaces set name = $2 where id = $1 and shard = $3 and name <> $2 and deleted_at is null";
     Ok(db.execute(sql, &[&id.uuid(), &name.as_str(), &id.shard().number()]).await? == 1)
 }
 

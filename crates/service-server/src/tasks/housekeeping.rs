@@ -37,11 +37,13 @@ const USES_PER_STATEMENT: usize = 1_000;
 /// The number of mails that are queued in one transaction.
 const EXPIRY_NOTICES_PER_TRANSACTION: i64 = 100;
 
-/// Reloads the signing keys periodically, so that this node knows a new key before the key signs.
+/// Reloads the signing keys periodically, so that this node knows a new key before the key signs, and when the database
+/// answers again.
 pub async fn follow_signing_keys(app: App, progress: Progress) {
     loop {
         tokio::select! {
             () = app.stop.cancelled() => return,
+            () = app.signing_keys.reload_requested.notified() => {}
             () = tokio::time::sleep(app.config.keys.refresh_every) => {}
         }
         match app.reload_signing_keys().await {

@@ -28,21 +28,23 @@ use crate::{
 const MAILS_PER_CLAIM: i64 = 10;
 /// How long other nodes do not claim a claimed mail. Sending must take less time.
 const CLAIM_SECONDS: i64 = 30;
-const SMTP_SEND_TIMEOUT: Duration = Duration::from_secs(15);
+pub const SMTP_SEND_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How long a stopping node waits for mails that are being sent. Other nodes send the rest, as after a crash.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-type Transport = AsyncSmtpTransport<Tokio1Executor>;
+/// A connection pool to a mail server. Clones share it.
+pub type Transport = AsyncSmtpTransport<Tokio1Executor>;
 
 /// Sends waiting mails: at once when this node queues one, and every second for mails of other nodes.
-pub async fn run(app: App, transport: Transport, progress: Progress) {
+pub async fn run(app: App, progress: Progress) {
     let stopped = async {
         app.stop.cancelled().await;
         tokio::time::sleep(STOP_TIMEOUT).await;
     };
     tokio::pin!(stopped);
     loop {
+        let transport = app.mail_transport();
         tokio::select! {
             () = &mut stopped => return,
             sent = send_waiting(&app, &transport) => match sent {
@@ -109,7 +111,7 @@ impl From<anyhow::Error> for SendError {
 
 async fn send(app: &App, transport: &Transport, claimed: &store::outbox::ClaimedMail) -> Result<(), SendError> {
     let email = Email::open(&app.root_keys, claimed.id, &claimed.sealed)?;
-    let message = email.message(claimed.id, &app.config.mail.from, &app.locales, &app.config.base_url)?;
+    let message = email.message(claimed.id, &app.config, &app.locales)?;
     let sent = tokio::time::timeout(SMTP_SEND_TIMEOUT, transport.send(message))
         .await
         .context("the mail server did not respond in time")?;

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     app::App,
     crypto::random,
-    database::{self, Connection, Database, FormerPrimary},
+    database::{Connection, Database, FormerPrimary},
     flows::revocation,
     store::{self, revocations::LaneOfRevocations},
     tasks::supervisor::Progress,
@@ -95,6 +95,7 @@ impl Follower {
     pub async fn run(mut self, progress: Progress) {
         let stop = self.app.stop.clone();
         let mut polled_at = Instant::now();
+        let mut failed = false;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -107,9 +108,17 @@ impl Follower {
             }
             polled_at = Instant::now();
             match self.read().await {
-                Ok(()) => progress.succeeded(),
+                Ok(()) => {
+                    progress.succeeded();
+                    if std::mem::take(&mut failed) {
+                        // The database answers again, so what else depends on it need not wait for its turn.
+                        self.app.revocations.beat_requested.notify_one();
+                        self.app.signing_keys.reload_requested.notify_one();
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(error = format!("{error:#}"), "Could not read the revocations");
+                    failed = true;
                     self.turn_to_next_server();
                 }
             }
@@ -234,7 +243,7 @@ fn is_at_least(head: Option<Place>, expected: Option<Place>) -> bool {
 
 /// Notifies the other nodes of revocations that this node committed.
 ///
-/// If a notification was sent a moment ago by any node, this node waits. A notification by another node in the meantime
+/// If any node has sent a notification recently, this node waits. A notification by another node in the meantime
 /// announces this node's revocations too.
 pub async fn notify_nodes(app: App, progress: Progress) {
     loop {
@@ -263,7 +272,7 @@ pub async fn notify_nodes(app: App, progress: Progress) {
 /// Listens for notifications of other nodes. Failures are harmless, because the node polls anyway.
 pub async fn listen(app: App, progress: Progress) {
     loop {
-        let listening = database::listen(&app.config.database, NOTIFY_CHANNEL, || {
+        let listening = app.database.listen(NOTIFY_CHANNEL, || {
             app.revocations.record_notification();
             app.revocations.poll_requested.notify_one();
             progress.succeeded();

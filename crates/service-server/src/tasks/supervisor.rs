@@ -1,4 +1,4 @@
-//! The supervisor of a node's tasks: no node goes on without one of them.
+//! The supervisor of a node's tasks: a node stops if one of them ends.
 //!
 //! A task runs until the node stops. One that ends by itself, or panics, stops the node: the process exits with an error
 //! and is started again, instead of going on without mail, without revocations or without a listener.
@@ -7,6 +7,7 @@ use std::{
     fmt,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
@@ -14,6 +15,9 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use crate::app::App;
+
+/// How long tasks may take to end, after the time for running requests.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tasks of a node.
 pub struct Supervisor {
@@ -45,7 +49,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Notes that a round of the task succeeded just now.
+    /// Notes that a round of the task has succeeded.
     pub fn succeeded(&self) {
         self.app.metrics.task_succeeded(self.name, self.app.clock.now());
     }
@@ -77,13 +81,16 @@ impl Supervisor {
         });
     }
 
-    /// Tells all tasks to stop and waits until they have.
+    /// Tells all tasks to stop and waits until they have. What a task does not finish in time is ended, as by a crash.
     ///
     /// # Errors
     /// The task that ended before.
     pub async fn stop(mut self) -> Result<(), TaskEnded> {
         self.app.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.app.config.http.drain + END_TIMEOUT, ending).await.is_err() {
+            tracing::warn!("Some background tasks did not end in time");
+        }
         self.failed.get().cloned().map_or(Ok(()), Err)
     }
 }

@@ -1,8 +1,9 @@
 //! Logs and metrics. Neither contains secrets, addresses or names: logs have ids, metrics have route templates.
 
 pub mod alarms;
+pub mod labels;
 
-use std::sync::atomic::AtomicU64;
+use std::{collections::HashSet, sync::atomic::AtomicU64};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -16,7 +17,7 @@ use tracing_subscriber::{
     filter::{FilterExt as _, filter_fn},
     fmt,
     layer::{Filter, SubscriberExt as _},
-    registry,
+    registry, reload,
     util::SubscriberInitExt as _,
 };
 
@@ -24,21 +25,36 @@ use crate::config;
 
 /// Writes the log to standard error, one line per event. A line has the span that it was logged in: the request, or the
 /// background task.
-pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<()> {
+pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<LogFilter> {
     let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
-    let filter = log_filter(&settings.filter)?;
+    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&settings.filter)?);
+    let filter = filter.and(filter_fn(is_ours));
     let started = if settings.json {
         let json = layer.json().flatten_event(true).with_span_list(false);
         registry().with(json.with_filter(filter)).try_init()
     } else {
         registry().with(layer.with_filter(filter)).try_init()
     };
-    started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
+    started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))?;
+    Ok(LogFilter(handle))
 }
 
-/// The filter of the log. No setting makes `rmcp` log anything: it logs whole messages of users. What fails there, we log.
+/// The filter of the running log.
+pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
+
+impl LogFilter {
+    pub fn replace(&self, setting: &str) -> anyhow::Result<()> {
+        Ok(self.0.reload(EnvFilter::try_new(setting)?)?)
+    }
+}
+
+/// No setting makes `rmcp` log anything: it logs whole messages of users. What fails there, we log.
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target() != "rmcp" && !metadata.target().starts_with("rmcp::")
+}
+
+/// The filter of the log.
 pub fn log_filter(setting: &str) -> anyhow::Result<impl Filter<Registry> + Send + Sync + use<>> {
-    let is_ours = |metadata: &Metadata<'_>| metadata.target() != "rmcp" && !metadata.target().starts_with("rmcp::");
     Ok(EnvFilter::try_new(setting)?.and(filter_fn(is_ours)))
 }
 
@@ -50,7 +66,7 @@ pub struct Metrics {
     refreshes: Family<OutcomeLabels, Counter>,
     tool_calls: Family<ToolLabels, Counter>,
     provider_requests: Family<ProviderLabels, Counter>,
-    domain_checks: Family<DomainCheckLabels, Counter>,
+    domain_checks: Family<OutcomeLabels, Counter>,
     sso_sign_ins: Family<OutcomeLabels, Counter>,
     sso_logouts: Family<OutcomeLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
@@ -98,11 +114,6 @@ struct ToolLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ProviderLabels {
     request: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DomainCheckLabels {
     outcome: &'static str,
 }
 
@@ -165,11 +176,45 @@ impl Default for Metrics {
         metrics.register_background(&mut registry);
         metrics.register_node(&mut registry);
         metrics.registry = registry;
+        metrics.begin_at_zero();
         metrics
     }
 }
 
 impl Metrics {
+    /// Creates the counters whose labels are known.
+    fn begin_at_zero(&self) {
+        for route in labels::routes() {
+            for status in labels::ALARMING_STATUSES {
+                drop(self.requests.get_or_create(&RequestLabels { route, status }));
+            }
+        }
+        for (family, outcomes) in [
+            (&self.refreshes, labels::REFRESH_OUTCOMES),
+            (&self.sso_sign_ins, labels::SSO_SIGN_IN_OUTCOMES),
+            (&self.sso_logouts, labels::SSO_LOGOUT_OUTCOMES),
+            (&self.domain_checks, labels::DOMAIN_CHECK_OUTCOMES),
+        ] {
+            for outcome in outcomes {
+                drop(family.get_or_create(&OutcomeLabels { outcome }));
+            }
+        }
+        for request in labels::PROVIDER_REQUESTS {
+            for outcome in labels::PROVIDER_OUTCOMES {
+                drop(self.provider_requests.get_or_create(&ProviderLabels { request, outcome }));
+            }
+        }
+    }
+
+    /// Creates the counters of calls of these MCP tools.
+    pub fn begin_tools(&self, tools: impl Iterator<Item = &'static str>) {
+        for tool in tools {
+            for outcome in labels::TOOL_OUTCOMES {
+                drop(self.tool_calls.get_or_create(&ToolLabels { tool, outcome }));
+            }
+        }
+    }
+
     fn register_sso(&self, registry: &mut MetricsRegistry) {
         registry.register(
             "sso_sign_ins",
@@ -256,32 +301,39 @@ impl Metrics {
             RotationVerdict::Refuse(_) => "refused",
             RotationVerdict::Revoke(_) => "replayed",
         };
+        debug_assert!(labels::REFRESH_OUTCOMES.contains(&outcome), "{outcome}");
         self.refreshes.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts a sign-in through a company's identity provider.
     pub fn sso_signed_in(&self, outcome: &'static str) {
+        debug_assert!(labels::SSO_SIGN_IN_OUTCOMES.contains(&outcome), "{outcome}");
         self.sso_sign_ins.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts a logout token of an identity provider.
     pub fn sso_logged_out(&self, outcome: &'static str) {
+        debug_assert!(labels::SSO_LOGOUT_OUTCOMES.contains(&outcome), "{outcome}");
         self.sso_logouts.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts a call of an MCP tool.
     pub fn tool_called(&self, tool: &'static str, outcome: &'static str) {
+        debug_assert!(labels::TOOL_OUTCOMES.contains(&outcome), "{outcome}");
         self.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
 
     /// Counts a request to an identity provider.
     pub fn provider_requested(&self, request: &'static str, outcome: &'static str) {
+        debug_assert!(labels::PROVIDER_REQUESTS.contains(&request), "{request}");
+        debug_assert!(labels::PROVIDER_OUTCOMES.contains(&outcome), "{outcome}");
         self.provider_requests.get_or_create(&ProviderLabels { request, outcome }).inc();
     }
 
     /// Counts a check of a domain's DNS record.
     pub fn domain_checked(&self, outcome: &'static str) {
-        self.domain_checks.get_or_create(&DomainCheckLabels { outcome }).inc();
+        debug_assert!(labels::DOMAIN_CHECK_OUTCOMES.contains(&outcome), "{outcome}");
+        self.domain_checks.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Records that a round of a background task succeeded.
@@ -290,12 +342,31 @@ impl Metrics {
         self.task_last_success.get_or_create(&TaskLabels { task }).set(seconds);
     }
 
-    /// Returns the metrics in the text format of Prometheus.
+    /// Returns the metrics in the format of `OpenMetrics` 1.0.
     #[must_use]
-    pub fn render(&self) -> String {
+    pub fn render_open_metrics(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         encode(&mut text, &self.registry).unwrap_or_default();
+        text
+    }
+
+    /// Returns the metrics in the text format of Prometheus, version 0.0.4. There the family of a counter has the name of its
+    /// samples, with `_total`, and nothing marks the end.
+    #[must_use]
+    pub fn render_prometheus(&self) -> String {
+        let open_metrics = self.render_open_metrics();
+        let counters: HashSet<_> =
+            open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+        let mut text = String::with_capacity(open_metrics.len() + 32 * counters.len());
+        for line in open_metrics.lines().filter(|line| *line != "# EOF") {
+            let described = ["# HELP ", "# TYPE "].into_iter().find_map(|what| {
+                let (name, rest) = line.strip_prefix(what)?.split_once(' ')?;
+                counters.contains(name).then_some([what, name, "_total ", rest])
+            });
+            text.extend(described.unwrap_or([line, "", "", ""]));
+            text.push('\n');
+        }
         text
     }
 }

@@ -32,6 +32,8 @@ pub struct Revocations {
     state: RwLock<RevocationState>,
     /// Notified when there may be new revocations to read.
     pub(crate) poll_requested: Notify,
+    /// Notified when this node's heartbeat should be written at once.
+    pub(crate) beat_requested: Notify,
     /// Notified when this node committed revocations that other nodes should read.
     pub(crate) notify_requested: Notify,
     /// When a node last notified the others.
@@ -96,6 +98,7 @@ impl Default for Revocations {
         Self {
             state: RwLock::new(state),
             poll_requested: Notify::new(),
+            beat_requested: Notify::new(),
             notify_requested: Notify::new(),
             last_notification: Mutex::new(None),
         }

@@ -27,7 +27,7 @@ use service_rules::{
 };
 use subtle::ConstantTimeEq as _;
 use tokio::{
-    sync::{Mutex, Semaphore},
+    sync::{Mutex, Notify, Semaphore},
     time::Instant,
 };
 
@@ -45,8 +45,9 @@ const MAX_CACHED_UNKNOWN_KEYS: usize = 4_096;
 const MAX_WAITING_REQUESTS: usize = 16;
 /// A copy of the table that is younger than this, and than half of the publication time, has every key that signs.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-/// After this time without a read the node does not know which keys were retired, and accepts none.
-const KEYS_STALE_AFTER: Duration = Duration::from_secs(30);
+/// After this time without a read the node accepts no key. Until then it learns of retired keys from the revocations,
+/// which have a retired key for an hour. So how current the keys are depends on the revocations alone.
+const KEYS_STALE_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// The signing keys of this node.
 pub struct SigningKeys {
@@ -59,6 +60,8 @@ pub struct SigningKeys {
     versions: std::sync::Mutex<HashMap<String, i32>>,
     /// Permits for requests that wait for the table.
     waiting: Semaphore,
+    /// Notified when the table should be read at once.
+    pub(crate) reload_requested: Notify,
 }
 
 /// What is needed to read the keys.
@@ -80,6 +83,10 @@ struct KeyRing {
 }
 
 impl KeyRing {
+    fn is_stale(&self) -> bool {
+        self.seen_at.is_none_or(|at| at.elapsed() > KEYS_STALE_AFTER)
+    }
+
     fn signing(&self, now: Timestamp) -> anyhow::Result<(&LoadedKey, &EcdsaKeyPair)> {
         let usable = self.iter().filter(|key| key.accepts(now) && key.schedule.active_at <= now);
         let signing = usable.filter_map(|key| Some((key, key.private.as_ref()?)));
@@ -126,6 +133,7 @@ impl Default for SigningKeys {
             unknown: Cache::new(MAX_CACHED_UNKNOWN_KEYS),
             versions: std::sync::Mutex::default(),
             waiting: Semaphore::new(MAX_WAITING_REQUESTS),
+            reload_requested: Notify::new(),
         }
     }
 }
@@ -148,8 +156,8 @@ impl SigningKeys {
     /// Whether tokens signed by this key are accepted now. Fails if the keys are stale.
     pub fn accept(&self, key_id: &str, now: Timestamp) -> anyhow::Result<bool> {
         let ring = self.ring();
-        if ring.seen_at.is_none_or(|at| at.elapsed() > KEYS_STALE_AFTER) {
-            return Err(unavailable("the signing keys were not seen lately"));
+        if ring.is_stale() {
+            return Err(unavailable("the signing keys were not read for 15 minutes"));
         }
         Ok(ring.iter().any(|key| key.id == key_id && key.accepts(now)))
     }
@@ -204,6 +212,12 @@ impl SigningKeys {
     pub fn published(&self, now: Timestamp) -> serde_json::Value {
         let keys: Vec<_> = self.ring().iter().filter(|key| key.accepts(now)).map(|key| key.jwk.clone()).collect();
         serde_json::json!({ "keys": keys })
+    }
+
+    /// Whether the keys were not read for so long that none is accepted.
+    #[must_use]
+    pub fn are_stale(&self) -> bool {
+        self.ring().is_stale()
     }
 
     /// Whether this node has a key to sign with.

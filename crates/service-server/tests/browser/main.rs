@@ -91,8 +91,9 @@ async fn through(server: &TestServer, looks: Looks) -> Result<()> {
     ensure!(server.sql(days).await?.as_deref() == Some("7"), "the end date was not taken");
     browser.go(&format!("{}/account/apps", server.http.url)).await?;
     ensure!(browser.text("body").await?.contains("Terminal Notes"), "the app is not listed");
+    browser.click("a[href^='/account/apps/consent_']").await?;
     browser.click("form[action^='/account/apps/consent_'] button").await?;
-    browser.wait_for("h1").await?;
+    browser.wait_for("[role=status]").await?;
     let began = std::time::Instant::now();
     while server.http.get("/v1/whoami", Some(&token)).await?.status == 200 {
         ensure!(began.elapsed().as_secs() < 5, "the token lives on");

@@ -31,12 +31,21 @@ pub struct Mailbox {
 impl Mailbox {
     /// Starts a mailbox without TLS.
     pub async fn start() -> Result<Self> {
-        Self::listen(None).await
+        Self::listen(None, vec![listen_locally().await?]).await
+    }
+
+    /// Starts a mailbox without TLS, whose web page is at these addresses.
+    pub async fn start_at(web_addresses: &[SocketAddr]) -> Result<Self> {
+        let mut web = Vec::new();
+        for address in web_addresses {
+            web.push(TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?);
+        }
+        Self::listen(None, web).await
     }
 
     /// Starts a mailbox that requires STARTTLS, with a certificate for `host_name`.
     pub async fn start_with_tls(host_name: &str) -> Result<Self> {
-        Self::listen(Some(certified(host_name)?)).await
+        Self::listen(Some(certified(host_name)?), vec![listen_locally().await?]).await
     }
 
     #[must_use]
@@ -59,6 +68,12 @@ impl Mailbox {
     #[must_use]
     pub fn mails(&self) -> Vec<Mail> {
         self.entries().iter().map(|entry| entry.mail.clone()).collect()
+    }
+
+    /// Returns a receiver that is notified of every mail that arrives.
+    #[must_use]
+    pub fn arrivals(&self) -> watch::Receiver<()> {
+        self.state.arrivals.subscribe()
     }
 
     /// Deletes all mails.
@@ -104,13 +119,12 @@ impl Mailbox {
         self.state.stalled.send_replace(on);
     }
 
-    async fn listen(tls: Option<(TlsAcceptor, String)>) -> Result<Self> {
-        let smtp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let web = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    async fn listen(tls: Option<(TlsAcceptor, String)>, web: Vec<TcpListener>) -> Result<Self> {
+        let smtp = listen_locally().await?;
         let (acceptor, ca_pem) = tls.unzip();
         let state = State {
             smtp_address: smtp.local_addr()?,
-            web_address: web.local_addr()?,
+            web_address: web.first().context("the web page has no address")?.local_addr()?,
             ca_pem,
             entries: Mutex::default(),
             arrivals: watch::Sender::new(()),
@@ -120,7 +134,10 @@ impl Mailbox {
         let mailbox = Self { state: Arc::new(state) };
         tokio::spawn(smtp::serve(smtp, mailbox.clone(), acceptor));
         let router = web::router(mailbox.clone());
-        tokio::spawn(async move { axum::serve(web, router).await });
+        for listener in web {
+            let router = router.clone();
+            tokio::spawn(async move { axum::serve(listener, router).await });
+        }
         Ok(mailbox)
     }
 
@@ -168,6 +185,10 @@ struct Entry {
     mail: Mail,
     /// The addresses for which [`Mailbox::next_mail_to`] has returned it.
     taken_for: Vec<String>,
+}
+
+async fn listen_locally() -> Result<TcpListener> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
 }
 
 /// Returns a server certificate for `host_name` and the temporary certificate authority that issued it.

@@ -1,8 +1,10 @@
 //! The web interface of the mailbox: a page for people and JSON for programs.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{StatusCode, Uri, header};
-use axum::response::{Html, IntoResponse};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use reqwest::Url;
@@ -10,7 +12,20 @@ use reqwest::Url;
 use super::{Mail, Mailbox};
 
 pub(super) fn router(mailbox: Mailbox) -> Router {
-    Router::new().route("/", get(page)).route("/mails", get(list).delete(clear)).with_state(mailbox)
+    Router::new()
+        .route("/", get(page))
+        .route("/mails", get(list).delete(clear))
+        .layer(middleware::from_fn(refuse_other_hosts))
+        .with_state(mailbox)
+}
+
+/// Refuses requests for other host names. Otherwise a web page whose name resolves to this machine could read the codes
+/// (DNS rebinding).
+async fn refuse_other_hosts(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let authority = host.and_then(|host| host.parse::<Authority>().ok());
+    let is_local = authority.is_some_and(|authority| matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]"));
+    if is_local { next.run(request).await } else { StatusCode::MISDIRECTED_REQUEST.into_response() }
 }
 
 /// Mails are untrusted text. Whatever passes the escaping cannot run or load anything.

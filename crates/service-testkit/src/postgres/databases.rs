@@ -38,6 +38,11 @@ impl Cluster {
         let source = template.map_or_else(String::new, |template| format!(" template {}", quoted(template)));
         let client = connect(&self.url("postgres")).await?;
         client.batch_execute(MAKE_ROLE).await.context("cannot create the service's role")?;
+        if let Some(password) = self.password() {
+            // In hexadecimal, so nothing has to be escaped. Statements with a password are not logged.
+            let set = format!("set log_statement = none; alter role {SERVICE_ROLE} password '{password}'");
+            client.batch_execute(&set).await.context("cannot set the password of the service's role")?;
+        }
         client
             .batch_execute(&format!("create database {} owner {SERVICE_ROLE}{source}", quoted(name)))
             .await

@@ -4,12 +4,13 @@
 //! the process that started it, see `supervisor`.
 
 mod databases;
+mod password;
 mod supervisor;
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::sleep;
@@ -24,6 +25,8 @@ use self::supervisor::{Life, Supervisor};
 pub struct Cluster {
     directory: PathBuf,
     port: u16,
+    /// The password of both roles; `None`: local connections are trusted.
+    password: Option<String>,
     supervisor: Mutex<Supervisor>,
     template: OnceCell<String>,
 }
@@ -58,10 +61,21 @@ impl Cluster {
         Self::start_throwaway(&["fsync=off"], None)
     }
 
-    /// Starts a cluster whose data stays in `directory` for the next start.
-    pub fn start_in(directory: &Path) -> Result<Self> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-        Self::launch(directory.canonicalize()?, Life::Kept, &STATEMENTS_LOGGED, None)
+    /// Starts a cluster on this port, whose data stays in `directory` for the next start. It requires a password, which
+    /// only the owner of the directory can read.
+    pub fn start_in(directory: &Path, port: u16) -> Result<Self> {
+        let private = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        private.with_context(|| format!("cannot create {}", directory.display()))?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+        let directory = directory.canonicalize()?;
+        let password = password::read_or_create(&directory)?;
+        Self::launch(Launch {
+            life: Life::Kept,
+            settings: &STATEMENTS_NOT_LOGGED,
+            port: Some(port),
+            password: Some(password),
+            ..Launch::throwaway(directory)
+        })
     }
 
     /// Starts a standby of the cluster on this port. Its name for `synchronous_standby_names` is `standby`.
@@ -79,7 +93,7 @@ impl Cluster {
     /// Returns the URL for a superuser, with which a test bypasses the service.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://service@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://service{}@127.0.0.1:{}/{database}", self.password_in_url(), self.port)
     }
 
     /// Returns the URL for the service. Its role owns its databases and nothing else, so row-level security applies to
@@ -92,7 +106,17 @@ impl Cluster {
     /// Returns the URL for the service through a proxy on this port.
     #[must_use]
     pub fn service_url_at(&self, port: u16, database: &str) -> String {
-        format!("postgres://{SERVICE_ROLE}@127.0.0.1:{port}/{database}")
+        format!("postgres://{SERVICE_ROLE}{}@127.0.0.1:{port}/{database}", self.password_in_url())
+    }
+
+    /// Returns the password of both roles, if the cluster requires one.
+    #[must_use]
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    fn password_in_url(&self) -> String {
+        self.password.as_ref().map_or_else(String::new, |password| format!(":{password}"))
     }
 
     #[must_use]
@@ -158,20 +182,21 @@ impl Cluster {
         let private = fs::Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().prefix("postgres-").permissions(private).tempdir()?;
         let path = directory.path().canonicalize()?;
-        let cluster = Self::launch(path, Life::Throwaway, log_settings, primary)?;
+        let cluster = Self::launch(Launch { settings: log_settings, primary, ..Launch::throwaway(path) })?;
         // From here on the supervisor removes the directory.
         drop(directory.keep());
         Ok(cluster)
     }
 
-    fn launch(directory: PathBuf, life: Life, log_settings: &[&str], primary: Option<u16>) -> Result<Self> {
+    fn launch(launch: Launch<'_>) -> Result<Self> {
+        let Launch { directory, life, settings, primary, port, password } = launch;
         let socket_directory = if directory.as_os_str().len() <= SOCKET_DIRECTORY_LENGTH {
             directory.display().to_string()
         } else {
             String::new()
         };
         let mut arguments = vec!["-c".to_owned(), format!("unix_socket_directories={socket_directory}")];
-        for setting in SETTINGS.iter().chain(log_settings) {
+        for setting in SETTINGS.iter().chain(settings) {
             arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
         }
         // The log of an earlier start is truncated before its length is first read.
@@ -180,12 +205,30 @@ impl Cluster {
         if let Some(primary) = primary {
             supervisor.follow(primary)?;
         }
-        let port = start_postgres(&mut supervisor, &directory, None)?;
-        Ok(Self { directory, port, supervisor: Mutex::new(supervisor), template: OnceCell::new() })
+        let port = start_postgres(&mut supervisor, &directory, port)?;
+        Ok(Self { directory, port, password, supervisor: Mutex::new(supervisor), template: OnceCell::new() })
     }
 
     fn supervisor(&self) -> MutexGuard<'_, Supervisor> {
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a cluster is started.
+struct Launch<'a> {
+    directory: PathBuf,
+    life: Life,
+    settings: &'a [&'a str],
+    /// The port of the cluster that this one is a standby of.
+    primary: Option<u16>,
+    /// `None`: a free one.
+    port: Option<u16>,
+    password: Option<String>,
+}
+
+impl Launch<'_> {
+    fn throwaway(directory: PathBuf) -> Self {
+        Self { directory, life: Life::Throwaway, settings: &[], primary: None, port: None, password: None }
     }
 }
 

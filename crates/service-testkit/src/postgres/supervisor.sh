@@ -26,9 +26,10 @@ exec 2>>log
 initialise() {
     [ -d "$data" ] && return
     rm -rf "$data.new"
-    sync=
-    [ "$life" = throwaway ] && sync=--no-sync
-    $unprivileged "$programs/initdb" -D "$data.new" $sync --no-instructions --username=service --auth=trust \
+    # A kept cluster has a port that other accounts of the machine know, so it asks for a password.
+    options='--auth=scram-sha-256 --pwfile=password'
+    [ "$life" = throwaway ] && options='--auth=trust --no-sync'
+    $unprivileged "$programs/initdb" -D "$data.new" $options --no-instructions --username=service \
         --locale=C.UTF-8 --encoding=UTF8 </dev/null >>log 2>&1 && mv "$data.new" "$data"
 }
 

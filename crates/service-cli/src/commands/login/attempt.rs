@@ -33,8 +33,10 @@ pub(super) struct SignInAttempt<'a> {
     pub(super) authorize_url: String,
     /// The scopes to request.
     pub(super) scope: String,
-    /// The email address of a user who has to sign in again, even if the browser has a session.
-    pub(super) reauthenticate: Option<String>,
+    /// The email address that the user wants to sign in with, if it is known.
+    pub(super) login_hint: Option<String>,
+    /// Whether the user has to sign in again, even if the browser has a session, and with the same address.
+    pub(super) reauthenticate: bool,
 }
 
 /// A session that is about to be saved.
@@ -50,7 +52,8 @@ impl SignInAttempt<'_> {
     /// The workspace of the tokens, with its name if it can be read.
     pub(super) async fn workspace_of(&self, tokens: &TokenResponse) -> Option<Value> {
         let id = tokens.workspace_id?;
-        let read = self.client.read_workspace(&tokens.access_token, id).await.ok();
+        let read = self.client.read_workspace(&tokens.access_token, id);
+        let read = self.context.wait_for("Reading your workspace", read).await.ok();
         Some(json!({ "id": id, "name": read.map(|workspace| workspace.name) }))
     }
 }
@@ -74,8 +77,12 @@ pub(super) async fn save_sign_in(
         access_expires_at: access.expires_at,
         refresh_token: Some(tokens.refresh_token),
     };
-    let locks = lock_all(saved.locks().map_err(store_failed)?).await.map_err(session_failed)?;
+    let locks = lock_all(saved.locks().map_err(store_failed)?);
+    let locks = context.wait_for("Waiting for another service command", locks).await.map_err(session_failed)?;
     let previous = saved.record().map_err(store_failed)?;
+    if previous.as_ref().is_none_or(|previous| previous.user.id != whoami.user.id) {
+        saved.forget_lists();
+    }
     let previous_token: Option<RefreshToken> = saved.refresh_token().ok().flatten();
     saved.store(sign_in).map_err(store_failed)?;
     context.mark_saved();
@@ -85,11 +92,14 @@ pub(super) async fn save_sign_in(
         context.output.warn("Couldn't remove the refresh token of the previous session from this computer.");
     }
     // Either token of the pair will do: the keyring may not have returned the refresh token.
-    let revoked = match (previous_token, previous) {
-        (Some(token), _) => client.revoke(SERVICE_CLI, &token).await,
-        (None, Some(previous)) => client.revoke_access(SERVICE_CLI, &previous.access_token).await,
-        (None, None) => Ok(()),
+    let revoke = async {
+        match (previous_token, previous) {
+            (Some(token), _) => client.revoke(SERVICE_CLI, &token).await,
+            (None, Some(previous)) => client.revoke_access(SERVICE_CLI, &previous.access_token).await,
+            (None, None) => Ok(()),
+        }
     };
+    let revoked = context.wait_for("Signing out the previous session", revoke).await;
     if revoked.is_err() {
         context.output.warn("Couldn't sign out the previous session. Review your sessions with: service session list");
     }

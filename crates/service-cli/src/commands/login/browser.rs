@@ -84,8 +84,11 @@ fn build_authorize_url(
         .append_pair("state", state)
         .append_pair("code_challenge", challenge)
         .append_pair("code_challenge_method", "S256");
-    if let Some(email) = &attempt.reauthenticate {
-        url.query_pairs_mut().append_pair("max_age", RECENT_SIGN_IN_SECONDS).append_pair("login_hint", email);
+    if attempt.reauthenticate {
+        url.query_pairs_mut().append_pair("max_age", RECENT_SIGN_IN_SECONDS);
+    }
+    if let Some(email) = &attempt.login_hint {
+        url.query_pairs_mut().append_pair("login_hint", email);
     }
     Ok(url)
 }
@@ -155,5 +158,9 @@ async fn exchange_code(
     redirect_uri: &str,
 ) -> Result<TokenResponse, Failure> {
     let exchange = attempt.client.exchange_code(SERVICE_CLI, code, verifier, redirect_uri);
-    attempt.context.spin_while(exchange).await.map_err(|error| explain::explain_error(attempt.origin, &error))
+    attempt
+        .context
+        .wait_for("Finishing the sign-in", exchange)
+        .await
+        .map_err(|error| explain::explain_error(attempt.origin, &error))
 }

@@ -23,22 +23,31 @@ use crate::{
 /// how many attempts are left.
 const MAX_WRONG_CODES: u32 = 3;
 
+/// What came of a sign-in with a code.
+pub(super) enum CodeSignIn {
+    SignedIn(TokenResponse),
+    /// The user corrected the email address.
+    OtherAddress(String),
+}
+
 /// What came of the codes that the user entered.
 enum CodeEntry {
-    SignedIn(TokenResponse),
+    Done(CodeSignIn),
     /// A new code is needed: too many wrong ones were entered, or the code has expired.
     Rejected(FailureCode),
 }
 
-pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, email: &str) -> Result<TokenResponse, Failure> {
+pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, email: &str) -> Result<CodeSignIn, Failure> {
     let devices = DeviceSecrets::open(&attempt.context.environment, attempt.origin)?;
     let device = devices.find(email);
     loop {
         let requested = request_code(attempt, email, device.as_ref()).await?;
         let code = match enter_code(attempt, &requested, device.as_ref()).await? {
-            CodeEntry::SignedIn(tokens) => {
-                save_device(attempt, &devices, email, &tokens).await;
-                return Ok(tokens);
+            CodeEntry::Done(done) => {
+                if let CodeSignIn::SignedIn(tokens) = &done {
+                    save_device(attempt, &devices, email, tokens).await;
+                }
+                return Ok(done);
             }
             CodeEntry::Rejected(code) => code,
         };
@@ -62,12 +71,16 @@ async fn request_code(
     email: &str,
     device: Option<&DeviceSecret>,
 ) -> Result<OtpRequested, Failure> {
-    let requested = attempt.context.spin_while(attempt.client.request_otp(email, SERVICE_CLI, device)).await;
+    let requested = attempt.client.request_otp(email, SERVICE_CLI, device);
+    let requested = attempt.context.wait_for("Sending you a code", requested).await;
     let requested =
         requested.map_err(|error| explain_error(attempt, &error, "Too many codes were requested for this address."))?;
     let (length, lifetime) = (requested.code_length, format_duration(lifetime(&requested)));
     let article = if matches!(length, 8 | 11 | 18) { "an" } else { "a" };
     output::print_instruction(&format!("We sent {article} {length}-digit code to {email}. It expires in {lifetime}."));
+    if !attempt.reauthenticate {
+        attempt.context.output.info("Wrong address? Enter the right one instead of the code.");
+    }
     Ok(requested)
 }
 
@@ -85,6 +98,9 @@ async fn enter_code(
     let mut wrong_codes = 0;
     while wrong_codes < MAX_WRONG_CODES {
         let typed = attempt.lines.ask("Code: ").await?;
+        if typed.contains('@') && !attempt.reauthenticate {
+            return Ok(CodeEntry::Done(CodeSignIn::OtherAddress(typed)));
+        }
         let digits: String = typed.chars().filter(char::is_ascii_digit).collect();
         // Input that cannot be the code is not sent, and does not count as an attempt.
         if digits.len() != requested.code_length || typed.chars().any(char::is_alphabetic) {
@@ -93,8 +109,8 @@ async fn enter_code(
         }
         let entered = EnteredCode { otp_id: requested.otp_id, code: OtpCode::new(digits) };
         let exchange = attempt.client.exchange_otp(SERVICE_CLI, entered, &attempt.scope, device);
-        match context.spin_while(exchange).await {
-            Ok(tokens) => return Ok(CodeEntry::SignedIn(tokens)),
+        match context.wait_for("Checking the code", exchange).await {
+            Ok(tokens) => return Ok(CodeEntry::Done(CodeSignIn::SignedIn(tokens))),
             Err(error) if error.is_code(ErrorCode::InvalidGrant) => wrong_codes += 1,
             Err(error) => return Err(explain_error(attempt, &error, "Too many wrong codes were entered.")),
         }

@@ -2,49 +2,76 @@
 
 use service_api::oauth::TokenResponse;
 
-use super::{attempt::SignInAttempt, browser, code, options};
+use super::{
+    attempt::SignInAttempt,
+    browser,
+    code::{self, CodeSignIn},
+    options,
+};
 use crate::{
     arguments::LoginArgs,
     context::Context,
     credentials::DeviceSecrets,
     explain,
-    failure::Failure,
+    failure::{Failure, FailureCode},
     table::strip_control,
     terminal::{MethodFacts, RequestedMethod, SignInMethod, choose_method},
 };
 
-/// Signs in with a method that the arguments, this machine and the user's organization allow.
+const EMAIL_PROMPT: &str = "Email: ";
+
+/// Signs in with a method that the arguments, this machine and the user's organization allow. Asks for the email address again
+/// if it is not one, or if the user corrects it.
 pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, arguments: &LoginArgs) -> Result<TokenResponse, Failure> {
     let context = attempt.context;
     let browser = !arguments.no_browser && can_open_browser(context);
-    let mut facts = MethodFacts { requested: arguments.method, browser, sso: false, code: true };
-    if let Some(email) = &arguments.email {
-        read_options(attempt, email, &mut facts).await?;
+    let authorize_url = attempt.authorize_url.clone();
+    let mut is_announced = arguments.no_browser || arguments.method != RequestedMethod::Auto;
+    let mut email = arguments.email.clone();
+    loop {
+        let mut facts = MethodFacts { requested: arguments.method, browser, sso: false, code: true };
+        attempt.authorize_url.clone_from(&authorize_url);
+        if email.is_none() && choose_method(facts) == SignInMethod::Code {
+            announce_code(context, &mut is_announced);
+            email = Some(attempt.lines.ask(EMAIL_PROMPT).await?);
+        }
+        if let Some(address) = &email {
+            match read_options(attempt, address, &mut facts).await {
+                Err(failure) if failure.code == FailureCode::InvalidInput && !attempt.reauthenticate => {
+                    context.output.error("That isn't a valid email address.");
+                    email = Some(attempt.lines.ask(EMAIL_PROMPT).await?);
+                    continue;
+                }
+                read => read?,
+            }
+        }
+        attempt.login_hint.clone_from(&email);
+        match (choose_method(facts), &email) {
+            (SignInMethod::Code, Some(address)) => {
+                announce_code(context, &mut is_announced);
+                match code::sign_in(attempt, address).await? {
+                    CodeSignIn::SignedIn(tokens) => return Ok(tokens),
+                    CodeSignIn::OtherAddress(other) => email = Some(other),
+                }
+            }
+            (method, _) => return browser::sign_in(attempt, method == SignInMethod::Browser).await,
+        }
     }
-    if choose_method(facts) == SignInMethod::Code {
-        if facts.requested == RequestedMethod::Auto && !arguments.no_browser {
-            let why = if context.environment.ssh { " (SSH session)" } else { "" };
-            context.output.info(&format!("No browser available{why}. Signing in with an email code instead."));
-        }
-        let email = match &arguments.email {
-            Some(email) => email.clone(),
-            None => attempt.lines.ask("Email: ").await?,
-        };
-        // The organization of an address that was entered only now can require single sign-on.
-        if arguments.email.is_none() {
-            read_options(attempt, &email, &mut facts).await?;
-        }
-        if choose_method(facts) == SignInMethod::Code {
-            return code::sign_in(attempt, &email).await;
-        }
+}
+
+/// Says once why the command signs in with a code.
+fn announce_code(context: &Context, is_announced: &mut bool) {
+    if !std::mem::replace(is_announced, true) {
+        let why = if context.environment.ssh { " (SSH session)" } else { "" };
+        context.output.info(&format!("No browser available{why}. Signing in with an email code instead."));
     }
-    browser::sign_in(attempt, choose_method(facts) == SignInMethod::Browser).await
 }
 
 /// Asks the service how an email address can sign in.
 async fn read_options(attempt: &mut SignInAttempt<'_>, email: &str, facts: &mut MethodFacts) -> Result<(), Failure> {
     let device = DeviceSecrets::open(&attempt.context.environment, attempt.origin)?.find(email);
-    let options = attempt.context.spin_while(attempt.client.login_options(email, device.as_ref())).await;
+    let options = attempt.client.login_options(email, device.as_ref());
+    let options = attempt.context.wait_for("Checking how you sign in", options).await;
     let options = options.map_err(|error| explain::explain_error(attempt.origin, &error))?;
     let options = options::parse_options(&options, attempt.origin);
     facts.code = options.code;
@@ -60,7 +87,7 @@ async fn read_options(attempt: &mut SignInAttempt<'_>, email: &str, facts: &mut 
 }
 
 /// Whether a browser on this machine is likely the user's own.
-fn can_open_browser(context: &Context) -> bool {
+pub(in crate::commands) fn can_open_browser(context: &Context) -> bool {
     let environment = &context.environment;
     environment.browser.is_some() || environment.wsl || (environment.display && !environment.ssh)
 }

@@ -11,7 +11,7 @@ mod browser;
 mod code;
 mod loopback;
 mod method;
-mod opener;
+pub(in crate::commands) mod opener;
 mod options;
 mod page;
 pub(crate) mod pkce;
@@ -28,6 +28,7 @@ use service_api::{
 };
 
 use self::attempt::{NewSignIn, SignInAttempt, save_sign_in};
+pub(in crate::commands) use self::method::can_open_browser;
 use super::workspace;
 use crate::{
     arguments::LoginArgs,
@@ -75,7 +76,8 @@ pub(super) async fn run(context: &Context, arguments: &LoginArgs) -> Result<(), 
         timeout: Duration::from_secs(arguments.timeout),
         authorize_url: format!("{origin}{}", service_api::endpoints::AUTHORIZE.path),
         scope: scope_to_request(arguments, previous.as_ref())?,
-        reauthenticate: None,
+        login_hint: None,
+        reauthenticate: false,
     };
     let tokens = method::sign_in(&mut attempt, arguments).await?;
     let refresh_token = tokens.refresh_token.clone();
@@ -110,7 +112,7 @@ async fn finish(
     tokens: TokenResponse,
 ) -> Result<(), Failure> {
     let (context, client) = (attempt.context, attempt.client);
-    let whoami = context.spin_while(client.whoami(&tokens.access_token, None)).await;
+    let whoami = context.wait_for("Reading your account", client.whoami(&tokens.access_token, None)).await;
     let whoami = whoami.map_err(|error| explain::explain_error(attempt.origin, &error))?;
     let workspace = attempt.workspace_of(&tokens).await;
     let new = NewSignIn { store, tokens, whoami: &whoami, scope: &attempt.scope, workspace: None };

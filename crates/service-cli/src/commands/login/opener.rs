@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::environment::Environment;
 
 /// Opens a URL with the browser that the user named, or else with the system's. Returns whether a program started.
-pub(super) fn open(environment: &Environment, url: &str) -> bool {
+pub(in crate::commands) fn open(environment: &Environment, url: &str) -> bool {
     let commands = match &environment.browser {
         Some(browser) => vec![browser_command(browser, url)],
         None => open::commands(url),

@@ -28,12 +28,13 @@ pub(crate) async fn reauthenticate(context: &Context, origin: &Origin) -> Result
         return Err(explain::reauthentication_required());
     }
     let saved = context.saved_sign_in(origin)?;
-    let previous = saved.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(origin))?;
+    let previous =
+        saved.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(&context.profile, origin))?;
     let email = previous.user.email.clone();
     output::print_instruction(&format!(
         "This needs a sign-in from the last 15 minutes. Sign in again as {email} to continue."
     ));
-    let arguments = LoginArgs { email: Some(email.clone()), ..LoginArgs::default() };
+    let arguments = LoginArgs { email: Some(email), ..LoginArgs::default() };
     let client = context.client(origin)?;
     let mut attempt = SignInAttempt {
         context,
@@ -43,7 +44,8 @@ pub(crate) async fn reauthenticate(context: &Context, origin: &Origin) -> Result
         timeout: REAUTHENTICATION_TIMEOUT,
         authorize_url: format!("{origin}{}", service_api::endpoints::AUTHORIZE.path),
         scope: previous.requested_scope().to_owned(),
-        reauthenticate: Some(email),
+        login_hint: None,
+        reauthenticate: true,
     };
     let tokens = method::sign_in(&mut attempt, &arguments).await?;
     let refresh_token = tokens.refresh_token.clone();
@@ -62,7 +64,7 @@ async fn save_same_user(
     tokens: TokenResponse,
 ) -> Result<(), Failure> {
     let (context, client) = (attempt.context, attempt.client);
-    let whoami = context.spin_while(client.whoami(&tokens.access_token, None)).await;
+    let whoami = context.wait_for("Reading your account", client.whoami(&tokens.access_token, None)).await;
     let whoami = whoami.map_err(|error| explain::explain_error(attempt.origin, &error))?;
     if whoami.user.id != previous.user.id {
         let text = format!("You signed in as {}, not {}. Nothing was changed.", whoami.user.email, previous.user.email);

@@ -24,7 +24,9 @@ pub(super) async fn choose_store(
     if requested.or(previous) == Some(StoreKind::File) {
         return Ok(StoreKind::File);
     }
-    let Err(why) = KeyringEntry::check_keyring(&context.environment) else { return Ok(StoreKind::Keyring) };
+    let checked = KeyringEntry::check_in_background(&context.environment);
+    let checked = context.wait_for("Checking the system keyring", checked).await;
+    let Err(why) = checked else { return Ok(StoreKind::Keyring) };
     let unavailable = format!("No system keyring available ({why}).");
     if requested == Some(StoreKind::Keyring) {
         return Err(Failure::new(FailureCode::StoreFailed, unavailable)

@@ -9,10 +9,10 @@ use super::{
     snippet::{Connector, Snippet, StdioServer, Transport, build_snippet},
 };
 use crate::{
-    arguments::{McpClientArg, McpConfigArgs, McpLoginArgs},
     context::{Context, store_failed},
     credentials::display_path,
     failure::{Failure, FailureCode},
+    mcp_arguments::{McpClientArg, McpConfigArgs, McpLoginArgs},
     origin::Origin,
     prompt::InputLines,
 };

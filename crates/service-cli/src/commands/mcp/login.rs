@@ -15,13 +15,13 @@ use super::super::{
     workspace::{NamedSpace, choose::choose_space},
 };
 use crate::{
-    arguments::McpLoginArgs,
     clock,
     connection::{Connection, Credential},
     context::{Context, session_failed, store_failed},
     credentials::{McpRecord, SavedMcpTokens, SavedWorkspace, SignedInUser, StoreKind},
     explain,
     failure::{Failure, FailureCode},
+    mcp_arguments::McpLoginArgs,
 };
 
 /// The scope of the first MCP tokens, if the user names none.
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context, arguments: &McpLoginArgs) -> Result<(
         FailureCode::NotFound => explain::workspace_not_found(&space.id),
         _ => failure,
     })?;
-    let new = new_record(&connection, &space, &created)?;
+    let new = new_record(context, &connection, &space, &created)?;
     let summary = Summary { user: new.user.clone(), store: new.store, scopes: new.scopes };
     let replaced = match store(&saved, new, &created).await {
         Ok(replaced) => replaced,
@@ -64,9 +64,14 @@ fn scope_to_request(arguments: &McpLoginArgs, saved: &SavedMcpTokens) -> Result<
 }
 
 /// The record of new tokens, in the store of the session.
-fn new_record(connection: &Connection, space: &NamedSpace, created: &McpTokens) -> Result<McpRecord, Failure> {
+fn new_record(
+    context: &Context,
+    connection: &Connection,
+    space: &NamedSpace,
+    created: &McpTokens,
+) -> Result<McpRecord, Failure> {
     let Credential::Saved(session) = &connection.credential else {
-        return Err(explain::not_signed_in(&connection.origin));
+        return Err(explain::not_signed_in(&context.profile, &connection.origin));
     };
     let access = Access::of(&created.tokens, clock::now());
     let name = space.name.clone().unwrap_or_else(|| space.id.clone());

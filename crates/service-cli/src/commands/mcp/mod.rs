@@ -7,7 +7,7 @@ mod serve;
 mod snippet;
 mod status;
 
-use crate::{arguments::McpCommand, context::Context, failure::Failure};
+use crate::{context::Context, failure::Failure, mcp_arguments::McpCommand};
 
 pub(super) async fn run(context: &Context, command: McpCommand) -> Result<(), Failure> {
     match command {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::arguments::McpClientArg;
+use crate::mcp_arguments::McpClientArg;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {

@@ -38,15 +38,25 @@ pub(super) async fn run(context: &Context, arguments: CreateTokenArgs) -> Result
     context.output.info(&format!("  Scopes: {scopes}. Works only there. Expires on {expiry}. Shown only once."));
     context.output.info(&format!("  Set SERVICE_TOKEN to it, and SERVICE_API_URL to {}", connection.origin));
     // A user who did not get the token can at least revoke it.
-    print_token(context, &created, &space, arguments.format)
+    let origin = connection.origin.to_string();
+    print_token(context, &created, &space, PrintAs { format: arguments.format, origin: &origin })
         .map_err(|failure| failure.hint(format!("service token revoke {}", created.id)))
 }
 
-fn print_token(
+/// How a token is printed.
+#[derive(Clone, Copy)]
+pub(super) struct PrintAs<'a> {
+    pub(super) format: TokenFormat,
+    /// The server that the token is for. A token is sent only where `SERVICE_API_URL` says.
+    pub(super) origin: &'a str,
+}
+
+/// Prints a new token.
+pub(super) fn print_token(
     context: &Context,
     created: &CreatedCliToken,
     space: &NamedSpace,
-    format: TokenFormat,
+    print: PrintAs<'_>,
 ) -> Result<(), Failure> {
     if context.output.json {
         let workspace = created.workspace_id.map(|id| json!({ "id": id, "name": space.name }));
@@ -65,8 +75,11 @@ fn print_token(
         output::print_line("")?;
     }
     let secret = created.access_token.expose();
-    match format {
+    match print.format {
         TokenFormat::Raw => context.output.result(&Value::Null, secret),
-        TokenFormat::Env => context.output.result(&Value::Null, &format!("SERVICE_TOKEN={}", strip_control(secret))),
+        TokenFormat::Env => {
+            let lines = format!("SERVICE_API_URL={}\nSERVICE_TOKEN={}", print.origin, strip_control(secret));
+            context.output.result(&Value::Null, &lines)
+        }
     }
 }

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use service_api::{
-    cli_tokens::{ListedCliToken, StatusFilter},
+    cli_tokens::{ListedCliToken, Status, StatusFilter},
     ids::{CliTokenId, WorkspaceId},
     token::CliToken,
 };
 
 use super::super::workspace;
 use crate::{
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     failure::{Failure, FailureCode},
-    table::{Cell, Table, strip_control},
+    table::{Cell, Table},
 };
 
 /// The names of workspaces.
@@ -26,12 +27,18 @@ pub(super) async fn run(context: &Context, status: &str) -> Result<(), Failure> 
     let connection = Connection::open(context)?;
     let tokens = list_tokens(context, &connection, filter).await?;
     let names = read_workspace_names(context, &connection, &tokens).await;
+    let active = tokens.iter().filter(|token| token.status == Status::Active);
+    remember(context, &connection, ListedKind::Token, active.map(|token| (token.id.to_string(), token.name.as_str())));
     if tokens.is_empty() {
         context.output.info("No tokens. Create one with: service token create");
     }
     let current = current_token_id(context);
     let entries: Vec<_> = tokens.iter().map(|token| token_json(token, &names, current)).collect();
-    let lines = if tokens.is_empty() { String::new() } else { render_table(context, &tokens, &names, current) };
+    let lines = if tokens.is_empty() {
+        String::new()
+    } else {
+        tokens_table(&tokens, &names, current, filter).render(&context.output)
+    };
     context.output.result(&json!({ "tokens": entries }), &lines)
 }
 
@@ -72,30 +79,41 @@ fn token_json(token: &ListedCliToken, names: &WorkspaceNames, current: Option<Cl
     entry
 }
 
-fn render_table(
-    context: &Context,
+/// The columns on a terminal. `STATUS` is left out where all tokens have the same one.
+const SHOWN: &[&str] = &["", "NAME", "SCOPES", "EXPIRES", "WORKSPACE", "LAST USED", "CREATED", "ID"];
+const SHOWN_WITH_STATUS: &[&str] =
+    &["", "NAME", "STATUS", "SCOPES", "EXPIRES", "WORKSPACE", "LAST USED", "CREATED", "ID"];
+/// The columns that a script gets: up to the mark and, of all tokens, the status.
+const PIPED_COLUMNS: usize = 6;
+
+fn tokens_table(
     tokens: &[ListedCliToken],
     names: &WorkspaceNames,
     current: Option<CliTokenId>,
-) -> String {
-    let mut table = Table::new(&["ID", "NAME", "WORKSPACE", "CREATED", "LAST USED", ""]);
+    filter: StatusFilter,
+) -> Table {
+    let is_all = filter == StatusFilter::All;
+    let table = Table::new(&["ID", "NAME", "WORKSPACE", "CREATED", "LAST USED", "", "STATUS", "SCOPES", "EXPIRES"]);
+    let mut table =
+        table.shown(if is_all { SHOWN_WITH_STATUS } else { SHOWN }).piped(PIPED_COLUMNS + usize::from(is_all));
     for token in tokens {
-        let mark = if Some(token.id) == current { "← SERVICE_TOKEN" } else { "" };
         table.add_row([
-            Cell::text(token.id.to_string()),
+            Cell::whole(token.id.to_string()),
             Cell::text(&token.name),
             workspace_cell(token, names),
             Cell::time(Some(token.created_at)),
             Cell::time(token.last_used_at),
-            Cell::text(mark),
+            Cell::mark(Some(token.id) == current, "← SERVICE_TOKEN"),
+            Cell::whole(StatusFilter::Only(token.status).as_str()),
+            Cell::text(token.scopes.to_string()),
+            Cell::expiry(Some(token.expires_at)),
         ]);
     }
-    table.render(&context.output)
+    table
 }
 
 /// The workspace of a token.
 fn workspace_cell(token: &ListedCliToken, names: &WorkspaceNames) -> Cell {
     let Some(id) = token.workspace_id else { return Cell::pair("Personal", "personal") };
-    let shown = names.get(&id).map_or_else(|| id.to_string(), |name| format!("{} ({id})", strip_control(name)));
-    Cell::pair(shown, id.to_string())
+    Cell::pair(names.get(&id).cloned().unwrap_or_else(|| id.to_string()), id.to_string())
 }

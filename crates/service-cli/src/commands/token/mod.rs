@@ -1,8 +1,9 @@
-//! `service token`: creates, lists and revokes CLI tokens.
+//! `service token`: creates, lists, rotates and revokes CLI tokens.
 
 mod create;
 mod list;
 mod revoke;
+mod rotate;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
     match command {
         TokenCommand::Create(arguments) => create::run(context, arguments).await.map(|()| ExitCode::SUCCESS),
         TokenCommand::List { status } => list::run(context, &status).await.map(|()| ExitCode::SUCCESS),
+        TokenCommand::Rotate(arguments) => rotate::run(context, &arguments).await.map(|()| ExitCode::SUCCESS),
         TokenCommand::Revoke { ids } => revoke::run(context, &ids).await,
     }
 }

@@ -19,10 +19,7 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, ids: &[String]) -> Result<ExitCode, Failure> {
-    if ids.iter().any(|id| !leaks::recognise(id).is_empty() || id.starts_with("svc_")) {
-        let text = "That's a token, not a token ID. It may now be in your shell history, so revoke it by its ID.";
-        return Err(Failure::new(FailureCode::Usage, text).hint("service token list"));
-    }
+    reject_tokens(ids)?;
     let connection = Connection::open(context)?;
     let (mut revoked, mut failed) = (Vec::new(), Vec::new());
     let mut last = None;
@@ -45,12 +42,22 @@ pub(super) async fn run(context: &Context, ids: &[String]) -> Result<ExitCode, F
     Ok(ExitCode::from(u8::from(last.is_some())))
 }
 
-async fn revoke(context: &Context, connection: &Connection, id: &str) -> Result<(), Failure> {
-    let not_found = || {
-        Failure::new(FailureCode::NotFound, format!("Token {} not found.", strip_control(id)))
-            .hint("service token list")
-    };
-    let id: CliTokenId = id.parse().map_err(|_| not_found())?;
+/// Rejects a token where its ID is expected, without repeating it.
+pub(super) fn reject_tokens(ids: &[String]) -> Result<(), Failure> {
+    if ids.iter().any(|id| !leaks::recognise(id).is_empty() || id.starts_with("svc_")) {
+        let text = "That's a token, not a token ID. It may now be in your shell history, so revoke it by its ID.";
+        return Err(Failure::new(FailureCode::Usage, text).hint("service token list"));
+    }
+    Ok(())
+}
+
+pub(super) fn not_found(id: &str) -> Failure {
+    Failure::new(FailureCode::NotFound, format!("Token {} not found.", strip_control(id))).hint("service token list")
+}
+
+async fn revoke(context: &Context, connection: &Connection, text: &str) -> Result<(), Failure> {
+    let not_found = || not_found(text);
+    let id: CliTokenId = text.parse().map_err(|_| not_found())?;
     if !context.global.yes && context.terminal().can_prompt() {
         let listed = list::list_tokens(context, connection, StatusFilter::All).await?;
         let token = listed.iter().find(|token| token.id == id).ok_or_else(not_found)?;

@@ -37,11 +37,17 @@ pub(in crate::commands) async fn choose_space(
     }
 }
 
-async fn prompt_for_space(context: &Context, connection: &Connection, question: &str) -> Result<NamedSpace, Failure> {
+/// Asks the user for one of their spaces, and marks the current one.
+pub(super) async fn prompt_for_space(
+    context: &Context,
+    connection: &Connection,
+    question: &str,
+) -> Result<NamedSpace, Failure> {
     let mut spaces = vec![NamedSpace::personal()];
     spaces.extend(list_workspaces(context, connection).await?.into_iter().map(NamedSpace::from));
     for (number, space) in spaces.iter().enumerate() {
-        output::print_instruction(&format!("  {}. {}", number + 1, space.label()));
+        let mark = if connection.workspace_id() == Some(&space.id) { " *" } else { "" };
+        output::print_instruction(&format!("  {}. {}{mark}", number + 1, space.label()));
     }
     let mut lines = InputLines::read();
     loop {

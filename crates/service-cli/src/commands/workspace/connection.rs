@@ -13,6 +13,7 @@ use service_client::Client;
 
 use super::{members::list_members, place::Place};
 use crate::{
+    completion_cache::{ListedKind, remember},
     context::Context,
     failure::{Failure, FailureCode},
     prompt,
@@ -34,6 +35,8 @@ pub(super) async fn run(context: &Context, command: ConnectionCommand) -> Result
 async fn list(place: &Place<'_>) -> Result<(), Failure> {
     let call = async |client: &Client, token: &_| client.list_connections(token, place.id).await;
     let connections = place.call(call).await?.data;
+    let entries = connections.iter().map(|connection| (connection.id.to_string(), connection.name.as_str()));
+    remember(place.context, &place.connection, ListedKind::Connection, entries);
     let mut table = Table::new(&["ID", "NAME", "STATUS", "ISSUER"]);
     for connection in &connections {
         table.add_row([

@@ -9,6 +9,7 @@ use service_client::Client;
 
 use super::place::Place;
 use crate::{
+    completion_cache::{ListedKind, remember},
     context::Context,
     failure::{Failure, FailureCode},
     sso_arguments::DomainCommand,
@@ -29,12 +30,14 @@ pub(super) async fn run(context: &Context, command: DomainCommand) -> Result<(),
 async fn list(place: &Place<'_>) -> Result<(), Failure> {
     let call = async |client: &Client, token: &_| client.list_domains(token, place.id).await;
     let domains = place.call(call).await?.data;
+    let entries = domains.iter().map(|domain| (domain.domain.clone(), status(domain.status)));
+    remember(place.context, &place.connection, ListedKind::Domain, entries);
     let mut table = Table::new(&["DOMAIN", "STATUS", "CONNECTION", "NEXT CHECK"]);
     for domain in &domains {
         table.add_row([
             Cell::text(&domain.domain),
             Cell::text(status(domain.status)),
-            Cell::text(domain.connection_id.map(|id| id.to_string()).unwrap_or_default()),
+            Cell::whole(domain.connection_id.map(|id| id.to_string()).unwrap_or_default()),
             Cell::time(domain.next_check_at),
         ]);
     }

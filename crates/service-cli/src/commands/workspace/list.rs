@@ -24,16 +24,15 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let mut table = Table::new(&["", "ID", "NAME", "ROLE"]);
     for workspace in &workspaces {
         let id = workspace.id.to_string();
-        let mark = if current == Some(&id) { "*" } else { "" };
         table.add_row([
-            Cell::text(mark),
-            Cell::text(id),
+            Cell::mark(current == Some(&id), "*"),
+            Cell::whole(id),
             Cell::text(&workspace.name),
             Cell::text(role_name(workspace.role)),
         ]);
     }
-    let mark = if current == Some(PERSONAL) { "*" } else { "" };
-    table.add_row([Cell::text(mark), Cell::pair("-", PERSONAL), Cell::text("Personal"), Cell::text("")]);
+    let mark = Cell::mark(current == Some(PERSONAL), "*");
+    table.add_row([mark, Cell::text(PERSONAL), Cell::text("Personal"), Cell::text("")]);
     let listed: Vec<_> = workspaces
         .iter()
         .map(|workspace| {

@@ -8,6 +8,7 @@ use service_api::{
 
 use super::{NamedSpace, read_named, role_name};
 use crate::{
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     failure::{Failure, FailureCode},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// The current workspace. Fails in the personal space, which lacks what the command is about.
-pub(super) async fn current_workspace(
+pub(in crate::commands) async fn current_workspace(
     context: &Context,
     connection: &Connection,
     about: &str,
@@ -34,17 +35,22 @@ pub(super) async fn list_members(
     connection: &Connection,
     id: WorkspaceId,
 ) -> Result<Vec<Member>, Failure> {
-    connection.list_all(context, async |client, token, cursor| client.list_members(token, id, cursor).await).await
+    let members = connection
+        .list_all(context, async |client, token, cursor| client.list_members(token, id, cursor).await)
+        .await?;
+    let entries = members.iter().map(|member| (member.user_id.to_string(), member.email.as_str()));
+    remember(context, connection, ListedKind::Member, entries);
+    Ok(members)
 }
 
 pub(super) async fn list(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let (id, space) = current_workspace(context, &connection, "members").await?;
     let members = list_members(context, &connection, id).await?;
-    let mut table = Table::new(&["USER", "EMAIL", "ROLE", "JOINED"]);
+    let mut table = Table::new(&["ID", "EMAIL", "ROLE", "JOINED"]);
     for member in &members {
         table.add_row([
-            Cell::text(member.user_id.to_string()),
+            Cell::whole(member.user_id.to_string()),
             Cell::text(&member.email),
             Cell::text(role_name(member.role)),
             Cell::time(Some(member.joined_at)),

@@ -1,7 +1,8 @@
-//! `service workspace`: lists and selects workspaces, and manages their members, connections and domains.
+//! `service workspace`: lists, creates and selects workspaces, and manages their members, connections and domains.
 
 pub(super) mod choose;
 mod connection;
+mod create;
 mod domain;
 mod list;
 mod members;
@@ -9,10 +10,12 @@ mod place;
 mod select;
 mod show;
 
+pub(super) use self::members::current_workspace;
 use service_api::workspaces::{PERSONAL, Role, Workspace};
 
 use crate::{
     arguments::WorkspaceCommand,
+    completion_cache::{ListedKind, remember},
     connection::Connection,
     context::Context,
     explain,
@@ -23,7 +26,9 @@ use crate::{
 pub(super) async fn run(context: &Context, command: WorkspaceCommand) -> Result<(), Failure> {
     match command {
         WorkspaceCommand::List => list::run(context).await,
-        WorkspaceCommand::Use { id, .. } => select::run(context, id.as_deref()).await,
+        WorkspaceCommand::Create(arguments) => create::run(context, &arguments.name).await,
+        WorkspaceCommand::Use { personal: true, .. } => select::run(context, Some(PERSONAL)).await,
+        WorkspaceCommand::Use { workspace, .. } => select::run(context, workspace.as_deref()).await,
         WorkspaceCommand::Show => show::run(context).await,
         WorkspaceCommand::Members => members::list(context).await,
         WorkspaceCommand::Invite { email, role } => members::invite(context, &email, role.into()).await,
@@ -78,7 +83,11 @@ pub(super) const fn role_name(role: Role) -> &'static str {
 
 /// Lists the workspaces of the user.
 pub(super) async fn list_workspaces(context: &Context, connection: &Connection) -> Result<Vec<Workspace>, Failure> {
-    connection.list_all(context, async |client, token, cursor| client.list_workspaces(token, cursor).await).await
+    let workspaces =
+        connection.list_all(context, async |client, token, cursor| client.list_workspaces(token, cursor).await).await?;
+    let entries = workspaces.iter().map(|workspace| (workspace.id.to_string(), workspace.name.as_str()));
+    remember(context, connection, ListedKind::Workspace, entries);
+    Ok(workspaces)
 }
 
 /// Reads a workspace by its ID. Fails if the user is not a member.

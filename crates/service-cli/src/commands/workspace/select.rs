@@ -1,18 +1,22 @@
 //! `service workspace use`: saves the workspace for later commands, and warns if that has no effect.
 
 use serde_json::json;
+use service_api::{ids::WorkspaceId, workspaces::PERSONAL};
 use service_client::{TokenStore as _, lock_all};
 
-use super::{NamedSpace, read_named, space_of_token};
+use super::{NamedSpace, choose, list_workspaces, read_named, role_name, space_of_token};
 use crate::{
     connection::Connection,
     context::{Context, session_failed, store_failed},
     credentials::SavedWorkspace,
+    explain,
     failure::{Failure, FailureCode},
+    table::strip_control,
     token_variable::TOKEN_VARIABLE,
 };
 
-pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failure> {
+/// Saves the workspace that the user names. Without a name the user chooses from a list.
+pub(super) async fn run(context: &Context, wanted: Option<&str>) -> Result<(), Failure> {
     let shadowed = context.environment.token.is_some();
     let token_space = match space_of_token(context).await {
         Some(space) => format!("its own workspace ({})", space.label()),
@@ -25,9 +29,15 @@ pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failu
         }
         _ => failure,
     })?;
-    let space = match id {
-        Some(id) => read_named(context, &connection, id).await?,
-        None => NamedSpace::personal(),
+    let space = match wanted {
+        Some(wanted) => find(context, &connection, wanted).await?,
+        None if context.terminal().can_prompt() => {
+            choose::prompt_for_space(context, &connection, "Workspace (number): ").await?
+        }
+        None => {
+            return Err(Failure::new(FailureCode::Usage, "A workspace is required.")
+                .hint("service workspace use <name or id>, or: service workspace use personal"));
+        }
     };
     let saved = context.saved_sign_in(&connection.origin)?;
     let locks = lock_all(saved.locks().map_err(store_failed)?).await.map_err(session_failed)?;
@@ -52,4 +62,28 @@ pub(super) async fn run(context: &Context, id: Option<&str>) -> Result<(), Failu
         "overriddenBy": shadowed.then_some(TOKEN_VARIABLE),
     });
     context.output.result(&object, "")
+}
+
+/// Finds a workspace by its ID or by its name, in upper or lower case. Fails if several have the name.
+async fn find(context: &Context, connection: &Connection, wanted: &str) -> Result<NamedSpace, Failure> {
+    if wanted.eq_ignore_ascii_case(PERSONAL) {
+        return Ok(NamedSpace::personal());
+    }
+    if wanted.parse::<WorkspaceId>().is_ok() {
+        return read_named(context, connection, wanted).await;
+    }
+    let name = wanted.trim().to_lowercase();
+    let mut found = list_workspaces(context, connection).await?;
+    found.retain(|workspace| workspace.name.trim().to_lowercase() == name);
+    if found.len() > 1 {
+        let listed: Vec<_> =
+            found.iter().map(|workspace| format!("{} ({})", workspace.id, role_name(workspace.role))).collect();
+        let text = format!("{} workspaces are called {}: {}.", found.len(), strip_control(wanted), listed.join(", "));
+        let candidates: Vec<_> = found.iter().map(|found| json!({ "id": found.id, "name": found.name })).collect();
+        let failure = Failure::new(FailureCode::Usage, text).with("candidates", candidates);
+        return Err(found
+            .iter()
+            .fold(failure, |failure, found| failure.hint(format!("service workspace use {}", found.id))));
+    }
+    found.pop().map(NamedSpace::from).ok_or_else(|| explain::workspace_not_found(wanted))
 }

@@ -32,8 +32,18 @@ pub async fn list(app: &App, browser: &Browser, cursor: Option<&str>) -> Result<
     Ok(Apps { consents, workspaces })
 }
 
-/// Withdraws the user's consent for an app, and revokes its sessions.
-pub async fn withdraw(app: &App, meta: &RequestMeta, browser: &Browser, id: &str) -> Result<(), AccountError> {
+/// The name of an app that the user authorized.
+pub async fn find_name(app: &App, browser: &Browser, id: &str) -> Result<String, AccountError> {
     let user_id = signed_in(browser)?.user_id;
-    Ok(consents::withdraw(app, meta, user_id, &browser.id.to_string(), id).await?)
+    let id = id.parse().map_err(|_| AccountError::NotFound)?;
+    let db = app.database.connect().await?;
+    store::consents::find_client_name(&db, user_id, id).await?.ok_or(AccountError::NotFound)
+}
+
+/// Withdraws the user's consent for an app, and revokes its sessions. Returns the app's name.
+pub async fn withdraw(app: &App, meta: &RequestMeta, browser: &Browser, id: &str) -> Result<String, AccountError> {
+    let user_id = signed_in(browser)?.user_id;
+    let name = find_name(app, browser, id).await?;
+    consents::withdraw(app, meta, user_id, &browser.id.to_string(), id).await?;
+    Ok(name)
 }

@@ -85,6 +85,9 @@ pub async fn list(
         Only::Browsers => listing.browsers(&db).await?,
         Only::Client(id) => listing.client(&db, id).await?,
     };
+    for shown in &mut sessions.clients {
+        app.config.brand.rename(&mut shown.client);
+    }
     let grants = sessions.clients.iter().flat_map(|client| &client.sessions).map(|session| session.id.to_string());
     let makers: Vec<_> = grants.chain(sessions.browsers.iter().map(|browser| browser.id.to_string())).collect();
     for found in store::lineage::list_made(&db, listing.person.user_id, &makers, listing.now).await? {
@@ -173,6 +176,38 @@ impl Listing<'_> {
         });
         Ok(Sessions { clients: clients.into_iter().collect(), next_cursor: page.next_cursor, ..Sessions::default() })
     }
+}
+
+/// A session that the user may want to revoke.
+pub struct FoundSession {
+    pub kind: SessionKind,
+    /// The live tokens and invitations that it created.
+    pub made: Vec<LineageItem>,
+}
+
+/// What a session belongs to.
+pub enum SessionKind {
+    Browser(ListedBrowser),
+    Client { name: String },
+}
+
+/// Finds a session of a client, or a browser, of the user. One that was revoked is not found.
+pub async fn find(app: &App, browser: &Browser, id: &str) -> Result<FoundSession, AccountError> {
+    let (user_id, now) = (signed_in(browser)?.user_id, app.clock.now());
+    let db = app.database.connect().await?;
+    let kind = if let Ok(other) = id.parse::<BrowserSessionId>() {
+        browser_sessions::find_listed(&db, other, user_id, now).await?.map(SessionKind::Browser)
+    } else {
+        let id: GrantId = id.parse().map_err(|_| AccountError::NotFound)?;
+        let grant = store::grants::find(&db, id).await?;
+        let grant = grant.filter(|grant| grant.user_id == user_id && grant.facts.ended.is_none());
+        grant.map(|grant| SessionKind::Client {
+            name: app.config.brand.client_name(&grant.client.id, grant.client.name),
+        })
+    };
+    let kind = kind.ok_or(AccountError::NotFound)?;
+    let made = store::lineage::list_made(&db, user_id, &[id.to_owned()], now).await?;
+    Ok(FoundSession { kind, made })
 }
 
 /// Revokes a session of a client, or signs a browser out. With the last session of a third-party client the consent for it is

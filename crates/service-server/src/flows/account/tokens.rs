@@ -46,21 +46,38 @@ pub async fn list(app: &App, browser: &Browser, cursor: Option<&str>) -> Result<
     Ok(TokenList { tokens, suspected, workspaces })
 }
 
-/// Creates a CLI token for a user who signed in recently.
+/// Creates a CLI token for a user who signed in recently. A second request with the same idempotency key creates none.
 pub async fn create(
     app: &App,
     meta: &RequestMeta,
     browser: &Browser,
     request: &CreateCliToken,
+    idempotency_key: Option<&str>,
 ) -> Result<CreatedCliToken, AccountError> {
     let actor = actor(browser, meta)?;
     let sign_in = step_up::require_recent_sign_in(app, actor.basis).await?;
-    Ok(cli_tokens::create(app, &actor, sign_in, request, None).await?)
+    Ok(cli_tokens::create(app, &actor, sign_in, request, idempotency_key).await?)
 }
 
-pub async fn revoke(app: &App, meta: &RequestMeta, browser: &Browser, id: &str) -> Result<(), AccountError> {
+/// The name of a token of the user.
+pub async fn find_name(app: &App, browser: &Browser, id: &str) -> Result<String, AccountError> {
     let user_id = signed_in(browser)?.user_id;
-    Ok(cli_tokens::revoke_own(app, meta, user_id, id, false).await?)
+    let db = app.database.connect().await?;
+    Ok(cli_tokens::find_own(&db, user_id, id).await?.name.into_string())
+}
+
+/// Revokes a token of the user. Returns its name.
+pub async fn revoke(app: &App, meta: &RequestMeta, browser: &Browser, id: &str) -> Result<String, AccountError> {
+    let name = find_name(app, browser, id).await?;
+    cli_tokens::revoke_own(app, meta, signed_in(browser)?.user_id, id, false).await?;
+    Ok(name)
+}
+
+/// Lists the live tokens of the user that a session created which was found compromised long after.
+pub async fn list_suspected(app: &App, browser: &Browser) -> Result<Vec<ListedCliToken>, AccountError> {
+    let user_id = signed_in(browser)?.user_id;
+    let db = app.database.connect().await?;
+    Ok(store::cli_tokens::list_suspected(&db, user_id, app.clock.now()).await?)
 }
 
 /// Revokes the CLI tokens that a compromised session had created long before.

@@ -68,6 +68,11 @@ impl<'a> EventNames<'a> {
             "workspace" | "member" => {
                 return Ok(event.workspace_id.and_then(|id| self.workspaces.get(&id).cloned()));
             }
+            // The user who accepts an invitation is not in its workspace yet, so the details name it.
+            "invitation" => {
+                let named = event.details.get("workspace").and_then(|id| id.as_str()?.parse().ok());
+                return Ok(event.workspace_id.or(named).and_then(|id| self.workspaces.get(&id).cloned()));
+            }
             _ => None,
         };
         let Some(id) = id else { return Ok(None) };

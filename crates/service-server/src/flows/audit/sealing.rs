@@ -32,7 +32,7 @@ pub struct SealingPass {
     pub oldest_unsealed: Option<Timestamp>,
 }
 
-/// Notices that a dump was restored into another database, which numbers its transactions anew. Must be called before any
+/// Notices that a dump was restored into another database, which numbers its transactions from the beginning. Must be called before any
 /// event is recorded.
 pub async fn check_numbering(app: &App) -> anyhow::Result<()> {
     if store::audit_seals::update_numbering(&app.background_database.connect().await?).await? {

@@ -4,7 +4,7 @@
 //! 2. The events of every month that is kept must be those that were sealed, and must have been sealed when they were new.
 //! 3. Every event that is older than the last seal must be under a seal.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use jiff::civil::Date;
 use service_rules::{Timestamp, signing::later};
@@ -43,20 +43,52 @@ pub struct VerificationReport {
     unproved: Vec<(i64, u8)>,
 }
 
+/// How far a verification has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Checks that each seal fits behind the one before it.
+    Chain { seals: u64 },
+    /// Compares the events with their seals.
+    Events { seals: u64, total: u64, month: Date },
+    /// Looks for events without a seal.
+    Unsealed,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self::Chain { seals: 0 }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chain { seals } => write!(f, "Checking the chain: {seals} seals …"),
+            Self::Events { seals, total, month } => {
+                let (percent, month) = (seals * 100 / (*total).max(1), month.strftime("%Y-%m"));
+                write!(f, "Comparing events with their seals: {seals} of {total} ({percent} %), {month} …")
+            }
+            Self::Unsealed => write!(f, "Looking for events without a seal …"),
+        }
+    }
+}
+
 /// Verifies all seals and events. `anchor` names a seal that the operator noted down elsewhere; `progress` is called with the
-/// number of seals verified so far.
+/// position reached.
 pub async fn verify(
     app: &App,
     anchor: Option<&str>,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(Position),
 ) -> anyhow::Result<VerificationReport> {
     let mut report = VerificationReport::default();
-    let mut anchored = false;
+    let (mut anchored, mut total) = (false, 0);
     while let Some(seals) = page(app, report.youngest.as_ref()).await? {
         for seal in seals {
             anchored |= anchor == Some(seal.anchor().as_str());
             report.link(app, seal);
+            total += 1;
         }
+        progress(Position::Chain { seals: total });
     }
     if let Some(anchor) = anchor.filter(|_| !anchored) {
         report.problems.push(format!("no seal matches the anchor {anchor}: seals were removed, and perhaps replaced"));
@@ -71,16 +103,17 @@ pub async fn verify(
     let (mut last, mut seen, mut before) = (None, 0, None);
     while let Some(seals) = page(app, last.as_ref()).await? {
         for seal in seals.iter().filter(|seal| seal.number <= end) {
+            progress(Position::Events { seals: seen, total, month: seal.month });
             report.compare(app, seal, before).await?;
             before = Some((seal.range.numbering, seal.sealed_at));
+            seen += 1;
         }
-        seen += seals.len() as u64;
-        progress(seen);
         last = seals.into_iter().next_back().filter(|seal| seal.number < end);
         if last.is_none() {
             break;
         }
     }
+    progress(Position::Unsealed);
     report.count(app).await?;
     Ok(report)
 }

@@ -104,7 +104,7 @@ impl Operator {
 pub async fn create(app: &App, wanted: &ClientToRegister) -> anyhow::Result<RegisteredClient> {
     let now = app.clock.now();
     // Users read it on the consent page, where nothing marks it as unverified.
-    let name = DisplayName::parse(&wanted.name, MAX_CLIENT_NAME_CHARS);
+    let name = DisplayName::parse(&wanted.name, MAX_CLIENT_NAME_CHARS, &app.config.brand.own_names);
     let name = name.map_err(|wrong| anyhow::anyhow!("the name {}", wrong.message()))?;
     let said = check(&wanted.redirect_uris)?;
     if let Some(jwks) = &wanted.jwks {

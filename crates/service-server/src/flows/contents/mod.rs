@@ -184,12 +184,21 @@ async fn index(db: &Connection, space: SpaceOwner, kind: Kind, id: Uuid) -> Resu
     Ok(())
 }
 
+/// The request names `workspace`, and runs in personal space.
+fn lacks_workspace(field: &str) -> InvalidContent {
+    let message = "can be workspace only in a workspace. Send its ID as workspaceId in the query".into();
+    InvalidContent::Field { field: field.into(), message }
+}
+
 /// The space that a content is to be in: the one that the body names, else that of the request.
 fn choose_space(
     actor: &Actor<'_>,
     collection: Collection,
     scope: Option<ContentScope>,
 ) -> Result<SpaceOwner, ContentError> {
+    if scope_of_content::lacks_workspace(collection.space, scope) {
+        return Err(lacks_workspace("scope").into());
+    }
     let space = scope_of_content::choose(collection.space, actor.space_access, scope)?;
     Ok(SpaceOwner::of(space, actor.user_id))
 }
@@ -270,8 +279,10 @@ pub async fn list(
     Ok(list.page_of(data, found.cut, id))
 }
 
-/// Updates the fields that were sent, if the precondition holds. A body that names a scope also finds a content in personal
-/// space, to move it from there; a move that is repeated finds the content where it is now.
+/// Updates the fields that were sent, if the precondition holds. An update that changes nothing makes no new version.
+///
+/// A body that names a scope also finds a content in personal space, to move it from there; a move that is repeated finds the
+/// content where it is now.
 pub async fn update(
     app: &App,
     actor: &Actor<'_>,
@@ -301,6 +312,12 @@ pub async fn update(
         Move { kind, id, from: space, to, role }.check(&db, actor, now).await?;
     }
     let fields = checked.update(&found.content.fields);
+    if to == space && fields == found.content.fields {
+        // The row is written without a change, so that a repeated request is confirmed only if the first one was.
+        store::contents::touch(&db, space, kind, id).await?;
+        db.commit().await?;
+        return Ok(found);
+    }
     // A name from before this rule stays until it is changed.
     if to.in_workspace && (to != space || fields.get("name") != found.content.fields.get("name")) {
         check_shared_name(&fields)?;

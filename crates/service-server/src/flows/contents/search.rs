@@ -1,4 +1,4 @@
-//! Searching packs (`POST /v1/packs/search`): by their words, else by names that resemble the query, in the spaces that the
+//! Searching packs (`POST /v1/packs/search`): full text, else names that resemble the query, in the spaces that the
 //! caller may read.
 
 use service_api::{
@@ -6,16 +6,16 @@ use service_api::{
     search::{Found, SearchPacks, Segment},
     workspaces::ContentScope,
 };
-use service_rules::{
-    contents, scope_of_content,
-    space::{self, Space},
-};
+use service_rules::{contents, scope_of_content, space::Space};
 use uuid::Uuid;
 
 use crate::{
     app::App,
     crypto::digest::sha256,
-    flows::{Actor, contents::ContentError},
+    flows::{
+        Actor,
+        contents::{ContentError, lacks_workspace},
+    },
     pagination::List,
     store::{
         self,
@@ -66,7 +66,10 @@ fn choose_spaces(
     actor: &Actor<'_>,
     space: Space,
     scopes: Option<&[ContentScope]>,
-) -> Result<Vec<SpaceOwner>, space::SpaceError> {
+) -> Result<Vec<SpaceOwner>, ContentError> {
+    if scopes.into_iter().flatten().any(|scope| scope_of_content::lacks_workspace(space, Some(*scope))) {
+        return Err(lacks_workspace("scopes").into());
+    }
     let choose = |scope| scope_of_content::choose(space, actor.space_access, Some(scope));
     let spaces: Vec<Space> = match scopes {
         Some(scopes) => scopes.iter().map(|scope| choose(*scope)).collect::<Result<_, _>>()?,

@@ -317,7 +317,11 @@ pub async fn client_name(app: &App, flow: &SignInFlow) -> anyhow::Result<Option<
     let db = app.database.connect().await?;
     let client = store::clients::find(&db, &request.client_id).await?;
     Ok(client.map(|client| {
-        if consent::is_name_verified(client.kind) { client.name } else { redirect::host(&request.redirect_uri) }
+        if consent::is_name_verified(client.kind) {
+            app.config.brand.client_name(&client.id, client.name)
+        } else {
+            redirect::host(&request.redirect_uri)
+        }
     }))
 }
 

@@ -164,7 +164,7 @@ async fn fetch(app: &App, meta: &RequestMeta, wanted: &DocumentRequest<'_>) -> R
         ClientMetadataError::NotFetched
     })?;
     let metadata: Metadata = serde_json::from_slice(&fetched.body).map_err(|_| ClientMetadataError::NotJson)?;
-    let metadata = registration::check_document(id, &metadata)?;
+    let metadata = registration::check_document(id, &metadata, app.config.identity())?;
     let db = app.database.begin().await?;
     blocked_hosts::hold(&db).await?;
     if blocked_hosts::is_blocked(&db, &[id]).await? || blocked_hosts::is_blocked(&db, &metadata.redirect_uris).await? {

@@ -188,7 +188,7 @@ impl PriorAccess {
         Ok(())
     }
 
-    /// Revokes sessions of the client that have scopes which the user took back, and lets no session outlive an end that the
+    /// Revokes sessions of the client that have scopes which the user removed, and lets no session outlive an end that the
     /// user moved forward.
     async fn limit_sessions(
         &self,

@@ -4,6 +4,7 @@ use service_api::{ids::Id as _, workspaces::PERSONAL};
 use service_rules::{
     Timestamp,
     authorization::{self, AuthorizationRequest, AuthorizationRequestError, AuthorizationResponse},
+    client_links::ClientLinks,
     clients::{Client, ClientKind},
     codes::Code,
     consent::{self, OfferedScopes},
@@ -18,6 +19,7 @@ use crate::{
     database::{self, Connection},
     flows::{
         RequestMeta,
+        clients::blocked_hosts,
         oauth::{
             consent_decision::{Decided, Decision, EndDates, GrantedAccess, PriorAccess},
             consents,
@@ -43,6 +45,8 @@ pub struct ConsentPrompt {
     pub unproven: bool,
     /// The response goes to the user's own machine.
     pub local: bool,
+    /// The pages that the client names. No one has verified them.
+    pub links: ClientLinks,
     pub offered: OfferedScopes,
     pub spaces: Vec<SpaceChoice>,
     /// The end dates that the user can choose from, and the preselected one. `None`: the user signs in to a first-party
@@ -218,16 +222,39 @@ pub async fn prompt(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<C
     Ok(ConsentPrompt {
         name_source: NameSource::of(&client),
         unproven,
+        links: shown_links(&db, &client.id).await?,
         local: redirect::check(uri) == Ok(redirect::RedirectKind::Loopback),
         offered: OfferedScopes::of(&client, pending.request.scopes, prior.as_ref().map(Consent::prior)),
         expiry: (client.kind != ClientKind::FirstParty).then(|| {
             let ends = EndDates::of(app, &pending, prior.as_ref());
             OfferedExpiry { choices: ends.offered(), preselected: ends.preselected() }
         }),
-        client: client.name,
+        client: shown_name(app, client, &pending.host),
         host: pending.host,
         spaces,
     })
+}
+
+/// What the page calls a client. One that chose its name itself may have done so before the service had the same name.
+fn shown_name(app: &App, client: Client, host: &str) -> String {
+    let brand = &app.config.brand;
+    if !consent::is_name_verified(client.kind) && brand.own_names.is_brand(&client.name) {
+        return host.to_owned();
+    }
+    brand.client_name(&client.id, client.name)
+}
+
+/// The links of a client, without those to hosts that an operator has blocked since.
+async fn shown_links(db: &Connection, client_id: &str) -> Result<ClientLinks, database::Error> {
+    let mut links = store::clients::find_links(db, client_id).await?;
+    for link in [&mut links.website, &mut links.policy, &mut links.terms] {
+        if let Some(address) = link
+            && blocked_hosts::is_blocked(db, &[address]).await?
+        {
+            *link = None;
+        }
+    }
+    Ok(links)
 }
 
 /// Carries out the user's decision: stores the consent and issues an authorization code, or denies access if nothing was

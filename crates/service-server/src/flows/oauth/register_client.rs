@@ -4,6 +4,7 @@ use serde_json::json;
 use service_api::{audit_events::EventName, ids::ClientId};
 use service_rules::{
     Timestamp,
+    client_links::ClientLinks,
     limits::Limited,
     registration::{self, Metadata, Registered, RegistrationError},
 };
@@ -44,7 +45,7 @@ pub async fn register_client(
     metadata: &Metadata,
 ) -> Result<Registration, RegisterClientError> {
     let now = app.clock.now();
-    let metadata = registration::check_unverified(metadata)?;
+    let metadata = registration::check_unverified(metadata, app.config.identity())?;
     let db = app.database.connect().await?;
     let rates = app.config.limits.registrations_per_network;
     let limit = NetworkLimit { policy: "registrations-network", address: meta.address, rates };
@@ -58,7 +59,13 @@ pub async fn register_client(
         return Err(RegisterClientError::BlockedHost);
     }
     let name = metadata.name.as_str();
-    let digest = sha256(json!({ "name": name, "redirect_uris": metadata.redirect_uris }).to_string());
+    let mut said = json!({ "name": name, "redirect_uris": metadata.redirect_uris });
+    // Without links it is what clients were registered by before there were any.
+    if !metadata.links.is_empty() {
+        let ClientLinks { website, policy, terms } = &metadata.links;
+        said["links"] = json!([website, policy, terms]);
+    }
+    let digest = sha256(said.to_string());
     let id = random::id::<ClientId>(now)?.to_string();
     let (known, issued_at) = store::clients::register(&db, &id, &metadata, &digest, now).await?;
     if known == id {

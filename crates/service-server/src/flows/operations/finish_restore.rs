@@ -2,8 +2,8 @@
 //!
 //! 1. The epoch is bumped: every session and every token is revoked, because the backup does not say which had been.
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
-//!    retired, members that were removed or got another role, workspaces that were deleted, invitations and consents that
-//!    were taken back, connections that were deleted, disabled or required, and domains that were removed or lost.
+//!    retired, members that were removed or whose role changed, workspaces that were deleted, invitations and consents that
+//!    were revoked, connections that were deleted, disabled or required, and domains that were removed or lost.
 //! 3. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;

@@ -5,10 +5,14 @@ use crate::{app::App, database::restore_fence::Fence, store, tokens::revocations
 /// Why a node is not ready.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum NotReady {
+    #[error("the node is starting; its log says what it waits for")]
+    Starting,
     #[error("the node is stopping")]
     Stopping,
     #[error("there is no signing key")]
     NoSigningKey,
+    #[error("the signing keys were not read for 15 minutes")]
+    StaleSigningKeys,
     #[error("the database does not answer")]
     NoDatabase,
     #[error("the database looks restored from a backup; see `serviced admin restore finish`")]
@@ -24,14 +28,16 @@ pub enum NotReady {
 }
 
 pub async fn check(app: &App) -> Result<(), NotReady> {
-    if app.stop.is_cancelled() {
+    if app.leaving.is_cancelled() || app.stop.is_cancelled() {
         return Err(NotReady::Stopping);
+    }
+    if !app.started.is_cancelled() {
+        return Err(NotReady::Starting);
     }
     if !app.signing_keys.can_sign() {
         return Err(NotReady::NoSigningKey);
     }
-    let stale = app.revocations.stale();
-    if stale == Some(StaleReason::WrongClock) {
+    if app.revocations.clock_is_off() {
         return Err(NotReady::WrongClock);
     }
     let db = app.database.connect().await.map_err(|_| NotReady::NoDatabase)?;
@@ -41,7 +47,9 @@ pub async fn check(app: &App) -> Result<(), NotReady> {
         Fence::NotCompared => return Err(NotReady::NotCompared),
         Fence::Closed(_) => return Err(NotReady::Restored),
     }
-    match stale {
+    // After the database has answered, so that it is what a token is checked by now.
+    match app.revocations.stale() {
+        None if app.signing_keys.are_stale() => Err(NotReady::StaleSigningKeys),
         None => Ok(()),
         Some(StaleReason::WrongClock) => Err(NotReady::WrongClock),
         Some(StaleReason::NotRead) => Err(NotReady::NoRevocations),

@@ -37,6 +37,29 @@ pub async fn send_code(
     Ok(store::sign_in_flows::mark_sent(&db, flow.id, address, sent.otp_id, resend_at).await?)
 }
 
+/// Lets the user enter in this flow a code that was sent to the same address in an earlier flow of the same browser: the
+/// user closed the page, and cannot request another code yet. `false`: there is no such code that still works.
+///
+/// Other browsers have none of these flows, so they learn nothing of the address.
+pub async fn resume_code(
+    app: &App,
+    browser: &Browser,
+    flow: &mut SignInFlow,
+    address: &Address,
+) -> Result<bool, database::Error> {
+    let now = app.clock.now();
+    let db = app.database.connect().await?;
+    for sent in store::sign_in_flows::list_sent(&db, browser.id, address, now).await? {
+        if store::otps::is_live(&db, sent.otp_id, BROWSER, now).await? {
+            store::sign_in_flows::mark_sent(&db, flow.id, address, sent.otp_id, sent.resend_at).await?;
+            flow.email = Some(address.clone());
+            (flow.otp_id, flow.resend_at) = (Some(sent.otp_id), Some(sent.resend_at));
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Seconds until another code can be requested.
 #[must_use]
 pub fn seconds_to_wait(flow: &SignInFlow, now: Timestamp) -> i64 {
@@ -82,6 +105,6 @@ impl SignIn for ThisBrowser<'_> {
         event.user_id = Some(user_id);
         event.client_id = Some(BROWSER);
         store::audit_events::insert(db, &event).await?;
-        self.browser.sign_in(self.app, db, user_id).await
+        self.browser.sign_in(self.app, self.meta, db, user_id).await
     }
 }

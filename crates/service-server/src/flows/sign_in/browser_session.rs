@@ -7,6 +7,7 @@ use service_api::{
 };
 use service_rules::{Timestamp, email::Address, lifetimes, signing::later};
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
 
 use crate::{
     app::App,
@@ -113,10 +114,17 @@ impl Browser {
     }
 
     /// Signs a user in who has just entered the right code, and replaces the cookie.
-    pub async fn sign_in(&mut self, app: &App, db: &Connection, user_id: UserId) -> anyhow::Result<()> {
+    pub async fn sign_in(
+        &mut self,
+        app: &App,
+        meta: &RequestMeta,
+        db: &Connection,
+        user_id: UserId,
+    ) -> anyhow::Result<()> {
         let now = app.clock.now();
         let expires_at = later(now, lifetimes::BROWSER_SESSION);
-        self.replace_cookie(app, db, Some(BrowserSignIn::by_code(user_id, now)), Some(expires_at)).await
+        let sign_in = BrowserSignIn::by_code(user_id, now, meta.sign_in_origin());
+        self.replace_cookie(app, db, Some(sign_in), Some(expires_at)).await
     }
 
     /// Signs a user in through a connection until `expires_at`, and replaces the cookie.
@@ -146,6 +154,24 @@ impl Browser {
     #[must_use]
     pub fn owns_form(&self, app: &App, sent: &str) -> bool {
         self.form_token(app).as_bytes().ct_eq(sent.as_bytes()).into()
+    }
+
+    /// Seals a message for a later page of this browser, as text for a query. No other browser can open it, and only the
+    /// service can write one.
+    pub fn seal_message(&self, app: &App, message: &[u8]) -> anyhow::Result<String> {
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(app.root_keys.seal(&self.message_place(), message)?))
+    }
+
+    /// Opens a message that was sealed for this browser.
+    #[must_use]
+    pub fn open_message(&self, app: &App, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let sealed = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        app.root_keys.open(&self.message_place(), &sealed).ok()
+    }
+
+    /// The cookie's digest binds a message to the session, and to the user who is signed in: it changes with both.
+    fn message_place(&self) -> String {
+        format!("page message for {}", BASE64_URL_SAFE_NO_PAD.encode(self.digest))
     }
 
     /// Whether the signed-in user has this email address.

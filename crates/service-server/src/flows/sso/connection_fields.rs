@@ -71,7 +71,7 @@ pub(super) async fn apply(
 ) -> Result<Changed, ConnectionError> {
     let mut changed = Changed::default();
     apply_provider(app, connection, update, &mut changed)?;
-    apply_policy(connection, update, &mut changed)?;
+    apply_policy(app, connection, update, &mut changed)?;
     if let Some(owners) = &update.break_glass {
         check_owners(db, connection.workspace_id, owners).await?;
         if *owners != connection.break_glass {
@@ -151,12 +151,13 @@ fn apply_credential(
 
 /// What users get, and for how long.
 fn apply_policy(
+    app: &App,
     connection: &mut StoredConnection,
     update: &UpdateConnection,
     changed: &mut Changed,
 ) -> Result<(), ConnectionError> {
     if let Some(name) = &update.name {
-        let name = DisplayName::parse(name, MAX_NAME)?.into_string();
+        let name = DisplayName::parse(name, MAX_NAME, &app.config.brand.own_names)?.into_string();
         set(&mut connection.name, name, "name", changed);
     }
     if let Some(role) = update.default_role {

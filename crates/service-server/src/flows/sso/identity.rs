@@ -167,7 +167,8 @@ impl ProvenIdentity<'_> {
         let details = json!({ "method": "sso", "connectionId": connection_id });
         let event = meta.event(EventName::SignInSucceeded, now, details)?.user(user_id);
         event.in_workspace(connection.workspace_id).subject(connection_id).insert(db).await?;
-        let sign_in = BrowserSignIn { user_id, signed_in_at: now, auth_time, connection_id: Some(connection_id) };
+        let (connection_id, origin) = (Some(connection_id), meta.sign_in_origin());
+        let sign_in = BrowserSignIn { user_id, signed_in_at: now, auth_time, connection_id, origin };
         browser.sign_in_through(app, db, sign_in, session_end).await
     }
 

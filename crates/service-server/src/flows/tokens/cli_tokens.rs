@@ -96,7 +96,7 @@ pub async fn create(
     idempotency_key: Option<&str>,
 ) -> Result<CreatedCliToken, CliTokenError> {
     let now = app.clock.now();
-    let name = cli_tokens::check_name(request.name.as_deref())?;
+    let name = cli_tokens::check_name(request.name.as_deref(), &app.config.brand.own_names)?;
     let asked = scope::one_spelling(request.scope.as_deref(), request.scopes.as_deref());
     let asked = asked.map_err(|TwoSpellings| CliTokenError::ScopesDiffer)?;
     let scopes = scopes::grant(asked.as_deref())?;
@@ -209,29 +209,35 @@ impl Actor<'_> {
     }
 }
 
+/// A request to rotate a token.
+pub struct Rotation<'a> {
+    pub id: &'a str,
+    pub request: &'a RotateCliToken,
+    pub idempotency_key: Option<&'a str>,
+}
+
 /// Replaces a token by a new one like it. The old token stays valid for the requested hours.
 pub async fn rotate(
     app: &App,
     actor: &Actor<'_>,
     _: RecentSignIn,
-    id: &str,
-    request: &RotateCliToken,
+    rotation: &Rotation<'_>,
 ) -> Result<CreatedCliToken, CliTokenError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let maker = hold(actor, transaction.db(), now).await?;
     let ends_at = maker.ends_at;
-    let mut old = find_own(transaction.db(), actor.user_id, id).await?;
+    let mut old = find_own(transaction.db(), actor.user_id, rotation.id).await?;
     old.found.sso_until = sso_deadline(transaction.db(), old.connection_id, old.found.sso_until, now).await?;
     cli_tokens::judge(&old.found, now).map_err(|_| CliTokenError::Inactive)?;
-    let old_ends_at = cli_tokens::choose_overlap(request.overlap_hours, old.found.expires_at, now)?;
+    let old_ends_at = cli_tokens::choose_overlap(rotation.request.overlap_hours, old.found.expires_at, now)?;
     let life = old.found.expires_at.as_second() - old.found.created_at.as_second();
     let wanted = TokenToCreate {
         name: old.name.clone(),
         scopes: old.found.scopes,
         workspace_id: old.found.workspace_id,
         expires_at: later(now, life).min(ends_at),
-        idempotency_key: None,
+        idempotency_key: rotation.idempotency_key,
         maker,
     };
     let was_alive = if old_ends_at <= now {
@@ -285,7 +291,8 @@ pub async fn revoke_own(
     Ok(transaction.commit().await?)
 }
 
-async fn find_own(db: &Connection, user_id: UserId, id: &str) -> Result<StoredCliToken, CliTokenError> {
+/// Returns a token of this user.
+pub(crate) async fn find_own(db: &Connection, user_id: UserId, id: &str) -> Result<StoredCliToken, CliTokenError> {
     let id: CliTokenId = id.parse().map_err(|_| CliTokenError::NotFound)?;
     let token = store::cli_tokens::find(db, id).await?;
     token.filter(|token| token.user_id == user_id).ok_or(CliTokenError::NotFound)

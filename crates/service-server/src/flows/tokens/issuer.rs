@@ -13,7 +13,7 @@ use crate::{
     store,
 };
 
-/// What the session of a maker lends to what is made: nothing outlives it, and nothing is proved anew by being made.
+/// What a new credential inherits from the session that creates it: its end, and the time of its sign-in.
 pub struct Held {
     pub ends_at: Timestamp,
     pub auth_time: Timestamp,

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use service_api::{audit_events::AuditEvent, ids::UserId, page::Page};
+use service_api::{
+    audit_events::AuditEvent,
+    ids::{InvitationId, UserId},
+    page::Page,
+};
 use service_rules::{
     email::Address,
     space::{Right, Space},
@@ -32,6 +36,8 @@ pub struct WorkspaceEvent {
     pub member: Option<String>,
     /// The email address of the owner who did it to another member.
     pub by: Option<String>,
+    /// The email address that was invited, while the invitation is stored. Whether it was declined makes no difference.
+    pub invited: Option<String>,
 }
 
 impl From<AuditQueryError> for WorkspaceError {
@@ -64,13 +70,16 @@ pub async fn list(
     };
     let found = events::list(app, actor.user_id, Space::Workspace(id), &EventQuery { about, ..query }).await?;
     let emails = emails_in(&db, &found.data).await?;
+    let invited: Vec<_> = found.data.iter().filter_map(invitation_in).collect();
+    let invited = store::invitations::find_addresses(&db, id, &invited).await?;
     let email = |id: Option<UserId>| id.and_then(|id| emails.get(&id).cloned());
     let mut names = EventNames::new(&db, EventsOf::Workspace(id), BTreeMap::new());
     let mut data = Vec::with_capacity(found.data.len());
     for event in found.data {
         let (user, member, by) = (event.user_id, user_in(&event, "member"), user_in(&event, "by"));
+        let invited = invitation_in(&event).and_then(|id| invited.get(&id).cloned());
         let named = names.name(event).await?;
-        data.push(WorkspaceEvent { named, user: email(user), member: email(member), by: email(by) });
+        data.push(WorkspaceEvent { named, user: email(user), member: email(member), by: email(by), invited });
     }
     Ok(Page { data, next_cursor: found.next_cursor })
 }
@@ -78,6 +87,11 @@ pub async fn list(
 /// The user whom a detail of an event names.
 fn user_in(event: &AuditEvent, detail: &str) -> Option<UserId> {
     event.details.get(detail)?.as_str()?.parse().ok()
+}
+
+/// The invitation that an event is about.
+fn invitation_in(event: &AuditEvent) -> Option<InvitationId> {
+    event.details.get("invitation")?.as_str()?.parse().ok()
 }
 
 /// Returns the email addresses of all users whom events name.

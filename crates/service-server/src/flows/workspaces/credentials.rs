@@ -113,23 +113,65 @@ async fn with_credentials(
     Ok(with_some.collect())
 }
 
+/// A credential of a member for the workspace, as an owner is asked about it.
+pub struct NamedCredential {
+    pub name: String,
+    /// The email address of the member who has it.
+    pub email: String,
+    pub is_app: bool,
+    /// Whether it is the actor's own.
+    pub is_own: bool,
+}
+
+/// Finds a credential of a member that is bound to the workspace and not revoked.
+pub async fn find(app: &App, actor: &Actor<'_>, path: CredentialPath<'_>) -> Result<NamedCredential, WorkspaceError> {
+    let db = app.database.connect().await?;
+    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    match find_bound(&db, id, path.credential_id).await? {
+        Bound::CliToken(token) if token.found.ended.is_none() && !token.found.workspace_left => {
+            let email = store::users::find(&db, token.user_id).await?.map(|user| user.email).unwrap_or_default();
+            let is_own = token.user_id == actor.user_id;
+            Ok(NamedCredential { name: token.name.into_string(), email, is_app: false, is_own })
+        }
+        Bound::Session(grant) if grant.facts.ended.is_none() && !grant.facts.workspace_left => {
+            let is_own = grant.user_id == actor.user_id;
+            let name = grant.client.name.as_str().to_owned();
+            Ok(NamedCredential { name, email: grant.user_email, is_app: true, is_own })
+        }
+        Bound::CliToken(_) | Bound::Session(_) => Err(WorkspaceError::CredentialNotFound),
+    }
+}
+
+/// A credential that is bound to a workspace, live or not.
+enum Bound {
+    CliToken(Box<StoredCliToken>),
+    Session(Box<StoredGrant>),
+}
+
+async fn find_bound(db: &Connection, id: WorkspaceId, credential: &str) -> Result<Bound, WorkspaceError> {
+    let found = if let Ok(token) = credential.parse::<CliTokenId>() {
+        let token = store::cli_tokens::find(db, token).await?;
+        let token = token.filter(|token| token.found.workspace_id == Some(id));
+        token.map(|token| Bound::CliToken(Box::new(token)))
+    } else {
+        let grant: GrantId = credential.parse().map_err(|_| WorkspaceError::CredentialNotFound)?;
+        let grant = store::grants::find(db, grant).await?;
+        let is_bound =
+            |grant: &StoredGrant| grant.workspace_id == Some(id) && grant.client.kind != ClientKind::FirstParty;
+        grant.filter(is_bound).map(|grant| Bound::Session(Box::new(grant)))
+    };
+    found.ok_or(WorkspaceError::CredentialNotFound)
+}
+
 /// Revokes a credential that is bound to the workspace. Revoking it again changes nothing.
 pub async fn revoke(app: &App, actor: &Actor<'_>, path: CredentialPath<'_>) -> Result<(), WorkspaceError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let id = access::enter(transaction.db(), actor, path.workspace_id, Right::Own).await?;
     let revocation = OwnerRevocation { app, actor, workspace_id: id };
-    if let Ok(token) = path.credential_id.parse::<CliTokenId>() {
-        let token = store::cli_tokens::find(transaction.db(), token).await?;
-        let token = token.filter(|token| token.found.workspace_id == Some(id));
-        revocation.cli_token(&mut transaction, token.ok_or(WorkspaceError::CredentialNotFound)?).await?;
-    } else {
-        let grant: GrantId = path.credential_id.parse().map_err(|_| WorkspaceError::CredentialNotFound)?;
-        let grant = store::grants::find(transaction.db(), grant).await?;
-        let is_bound =
-            |grant: &StoredGrant| grant.workspace_id == Some(id) && grant.client.kind != ClientKind::FirstParty;
-        let grant = grant.filter(is_bound).ok_or(WorkspaceError::CredentialNotFound)?;
-        revocation.session(&mut transaction, &grant).await?;
+    match find_bound(transaction.db(), id, path.credential_id).await? {
+        Bound::CliToken(token) => revocation.cli_token(&mut transaction, &token).await?,
+        Bound::Session(grant) => revocation.session(&mut transaction, &grant).await?,
     }
     transaction.commit().await?;
     app.mail_waiting.notify_one();
@@ -147,7 +189,7 @@ impl OwnerRevocation<'_> {
     async fn cli_token(
         &self,
         transaction: &mut RevocationTransaction<'_>,
-        token: StoredCliToken,
+        token: &StoredCliToken,
     ) -> Result<(), WorkspaceError> {
         store::users::lock(transaction.db(), token.user_id).await?;
         if !transaction.revoke_cli_token(token.id, Reason::RevokedByAdmin).await? {

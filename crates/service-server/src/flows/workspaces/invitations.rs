@@ -48,7 +48,8 @@ pub struct InvitationPath<'a> {
     pub invitation_id: &'a str,
 }
 
-/// Invites a user by email. Inviting the same address again replaces the invitation.
+/// Invites a user by email. Inviting the same address again within ten minutes, for the same role, finds the invitation and
+/// sends no second email; later it replaces the invitation.
 pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> Result<Invitation, WorkspaceError> {
     let now = app.clock.now();
     if invite.role == Some(Role::Owner) {
@@ -80,7 +81,11 @@ pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> 
     let id: InvitationId = random::id_in(workspace_id.shard(), now)?;
     let email = email_key(app, &db, &address).await?;
     let new = NewInvitation { id, workspace_id, email, role, invited_by, made_by: &session, now, expires_at };
-    store::invitations::replace(&db, &new).await?;
+    let since = later(now, -lifetimes::REPEATED_INVITATION);
+    if let Some(existing) = store::invitations::replace(&db, &new, since).await? {
+        db.commit().await?;
+        return Ok(existing);
+    }
     let details = json!({ "invitation": id, "role": role, "madeBy": session });
     actor.event(EventName::MemberInvited, now, details)?.in_workspace(workspace_id).insert(&db).await?;
     let workspace = access::read(&db, actor, workspace_id).await?;
@@ -118,6 +123,15 @@ pub async fn list(
     let id = access::enter(&db, actor, id, Right::Own).await?;
     let data = store::invitations::list(&db, id, app.clock.now(), after, list.rows()).await?;
     Ok(list.page(data, |invitation| invitation.id.uuid()))
+}
+
+/// Finds a pending invitation of a workspace.
+pub async fn find(app: &App, actor: &Actor<'_>, path: InvitationPath<'_>) -> Result<Invitation, WorkspaceError> {
+    let invitation: InvitationId = path.invitation_id.parse().map_err(|_| WorkspaceError::InvitationNotFound)?;
+    let db = app.database.connect().await?;
+    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let found = store::invitations::find(&db, id, invitation, app.clock.now()).await?;
+    found.ok_or(WorkspaceError::InvitationNotFound)
 }
 
 /// Revokes an invitation. Revoking it again changes nothing.

@@ -108,7 +108,7 @@ impl MemberPath<'_> {
 /// Creates a workspace, of which the actor is the owner.
 pub async fn create(app: &App, actor: &Actor<'_>, name: &str) -> Result<Workspace, WorkspaceError> {
     let now = app.clock.now();
-    let name = DisplayName::parse(name, MAX_NAME)?;
+    let name = DisplayName::parse(name, MAX_NAME, &app.config.brand.own_names)?;
     // A token that is bound to one space creates no other.
     if let SpaceAccess::Only(_) = actor.space_access {
         return Err(SpaceError::Mismatch.into());
@@ -151,12 +151,17 @@ pub async fn find(app: &App, actor: &Actor<'_>, id: &str) -> Result<Workspace, W
 /// Renames a workspace. Without a name nothing changes.
 pub async fn rename(app: &App, actor: &Actor<'_>, id: &str, name: Option<&str>) -> Result<Workspace, WorkspaceError> {
     let now = app.clock.now();
-    let name = name.map(|name| DisplayName::parse(name, MAX_NAME)).transpose()?;
+    let own_names = &app.config.brand.own_names;
+    let name = name.map(|name| DisplayName::parse(name, MAX_NAME, own_names)).transpose()?;
     let db = app.database.begin().await?;
     let id = access::enter(&db, actor, id, Right::Own).await?;
     if let Some(name) = name {
-        store::workspaces::update_name(&db, id, &name).await?;
-        actor.event(EventName::WorkspaceRenamed, now, json!({}))?.in_workspace(id).insert(&db).await?;
+        if store::workspaces::update_name(&db, id, &name).await? {
+            actor.event(EventName::WorkspaceRenamed, now, json!({}))?.in_workspace(id).insert(&db).await?;
+        } else {
+            // The row is written also without a change, so that a repeated request is confirmed only if the first one was.
+            store::workspaces::touch(&db, id).await?;
+        }
     }
     let renamed = access::read(&db, actor, id).await?;
     db.commit().await?;
@@ -223,8 +228,10 @@ pub async fn change_role(
             store::invitations::delete_by_member(transaction.db(), id, user_id).await?;
             store::connections::remove_break_glass(transaction.db(), id, user_id).await?;
         }
-        let details = json!({ "member": user_id, "role": new });
-        actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(transaction.db()).await?;
+        if new != role {
+            let details = json!({ "member": user_id, "role": new });
+            actor.event(EventName::RoleChanged, now, details)?.in_workspace(id).insert(transaction.db()).await?;
+        }
     }
     let changed = store::members::find(transaction.db(), id, user_id).await?;
     let changed = changed.ok_or(WorkspaceError::MemberNotFound)?;

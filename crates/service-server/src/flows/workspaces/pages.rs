@@ -4,12 +4,13 @@ use service_api::{
     page::{MAX_LIMIT, Page},
     workspaces::{BlockedWorkspace, Invitation, Member, ReceivedInvitation, Role, Workspace},
 };
+use service_rules::space::Right;
 
 use crate::{
     app::App,
     flows::{
         Actor,
-        workspaces::{self, WorkspaceError, invitations, received_invitations},
+        workspaces::{self, MemberPath, WorkspaceError, access, invitations, received_invitations},
     },
     pagination::PageRequest,
     store::{self, members::ListedWorkspace},
@@ -59,6 +60,14 @@ pub async fn detail(
         Role::Member | Role::Viewer => Vec::new(),
     };
     Ok(WorkspaceDetail { header, members, invitations })
+}
+
+/// A member whom an owner can remove.
+pub async fn find_member(app: &App, actor: &Actor<'_>, path: MemberPath<'_>) -> Result<Member, WorkspaceError> {
+    let user_id = path.read_user_id()?;
+    let db = app.database.connect().await?;
+    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    store::members::find(&db, id, user_id).await?.ok_or(WorkspaceError::MemberNotFound)
 }
 
 /// A workspace that the actor is in, and its owner.

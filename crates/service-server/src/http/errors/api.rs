@@ -57,7 +57,10 @@ pub fn bearer_at(resource: Resource, refusal: BearerError, base_url: &str, held:
         BearerError::Invalid => challenge(error(InvalidToken, "The access token is invalid. Get a new one."), &invalid),
         BearerError::WrongAudience => {
             let path = resource.path();
-            let text = format!("The access token is for another resource. Request one for `{path}` of this service.");
+            let text = format!(
+                "The access token is for another resource. Sign in again, and send `resource={base_url}{path}` with the \
+                 authorization request."
+            );
             challenge(error(InvalidToken, text), &invalid).because(Reason::WrongAudience.as_str())
         }
         BearerError::Expired => {

@@ -6,7 +6,7 @@ use service_rules::contents::InvalidContent;
 
 use crate::{
     flows::{contents::ContentError, workspaces::WorkspaceError},
-    http::errors::{ApiError, api::sign_in_too_old, error},
+    http::errors::{ApiError, MalformedRequest, UnknownField, api::sign_in_too_old, error},
 };
 
 impl From<ContentError> for ApiError {
@@ -37,8 +37,8 @@ impl From<ContentError> for ApiError {
 
 fn invalid_content(invalid: InvalidContent) -> ApiError {
     match invalid {
-        InvalidContent::UnknownField => {
-            error(InvalidRequest, "The body has an unknown field. See the API reference for the fields of this type.")
+        InvalidContent::UnknownField { name, known } => {
+            MalformedRequest::UnknownField(UnknownField { name, known: Some(known) }).into()
         }
         InvalidContent::Field { field, message } => invalid_field(&field, &message),
         InvalidContent::Credential { field, .. } => {

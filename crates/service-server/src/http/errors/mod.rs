@@ -7,6 +7,8 @@ pub mod oauth;
 pub mod pages;
 pub mod sso;
 
+use std::fmt;
+
 use axum::{
     Json,
     body::Body,
@@ -56,6 +58,25 @@ pub enum EdgeError {
     UriTooLong,
 }
 
+/// A field of a body that the endpoint does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The name, if it can be repeated.
+    pub name: Option<String>,
+    /// The fields that the endpoint knows, if it knows any.
+    pub known: Option<String>,
+}
+
+impl fmt::Display for UnknownField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "The body has the unknown field {name}.")?,
+            None => f.write_str("The body has an unknown field.")?,
+        }
+        self.known.iter().try_for_each(|known| write!(f, " Known fields: {known}."))
+    }
+}
+
 /// The service cannot parse the request.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MalformedRequest {
@@ -63,6 +84,11 @@ pub enum MalformedRequest {
     Body(String),
     #[error("{0}")]
     Query(String),
+    /// A required field of the body is missing.
+    #[error("The field {0} is missing.")]
+    MissingField(String),
+    #[error("{0}")]
+    UnknownField(UnknownField),
     /// The media type that the endpoint takes.
     #[error("This Content-Type isn't supported. Send {0}.")]
     MediaType(&'static str),
@@ -157,17 +183,23 @@ impl From<MalformedRequest> for ApiError {
         let text = malformed.to_string();
         match malformed {
             MalformedRequest::Body(_) | MalformedRequest::Query(_) => error(InvalidRequest, text),
+            MalformedRequest::MissingField(name) => error(ValidationFailed, text).with_fields(&name, "is missing"),
+            MalformedRequest::UnknownField(UnknownField { name, .. }) => {
+                name.iter().fold(error(InvalidRequest, text), |error, name| error.with_fields(name, "is unknown"))
+            }
             MalformedRequest::MediaType(_) => error(UnsupportedMediaType, text),
             MalformedRequest::TooLarge(_) => error(PayloadTooLarge, text).with(header::CONNECTION, "close"),
         }
     }
 }
 
-pub async fn not_found() -> ApiError {
+#[must_use]
+pub fn not_found() -> ApiError {
     error(NotFound, "This path doesn't exist. The API reference is at /docs.")
 }
 
-pub async fn method_not_allowed() -> ApiError {
+#[must_use]
+pub fn method_not_allowed() -> ApiError {
     error(MethodNotAllowed, "This path doesn't support this method. The Allow header lists those it supports.")
 }
 

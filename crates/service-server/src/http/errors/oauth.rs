@@ -45,7 +45,7 @@ impl From<ClientProofError> for ApiError {
     }
 }
 
-fn missing_parameter(name: &str) -> ApiError {
+pub(in crate::http) fn missing_parameter(name: &str) -> ApiError {
     error(InvalidRequest, format!("The parameter {name} is missing."))
 }
 

@@ -14,6 +14,8 @@ pub enum PageProblem {
     ForeignForm,
     NotANavigation,
     UnknownBrowser,
+    /// The user signed out before.
+    SignedOut,
     ForeignFlow,
     UnknownApp,
     DisabledApp,

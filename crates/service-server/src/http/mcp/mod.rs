@@ -59,6 +59,7 @@ impl Protocol {
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(app.config.http.body_limit);
+        app.metrics.begin_tools(tools::ALL.iter().map(|tool| tool.described.name.as_ref()));
         let app = app.clone();
         let server = move || Ok(Server::from(McpServer::new(app.clone())));
         Self(Arc::new(StreamableHttpService::new(server, Arc::default(), config)))

@@ -58,7 +58,7 @@ impl McpServer {
     }
 }
 
-/// Works as long as the client waits. When the client has gone, `rmcp` would let the work go on, beside all limits on
+/// Works as long as the client waits. When the client has gone, `rmcp` would let the work continue, beside all limits on
 /// requests. A panic is an error of this request.
 async fn while_awaited<T>(
     context: &RequestContext<RoleServer>,

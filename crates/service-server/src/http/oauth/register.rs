@@ -6,7 +6,7 @@ use service_api::{
     JsonObject,
     oauth::{CODE_GRANT, REFRESH_GRANT},
 };
-use service_rules::registration::Metadata;
+use service_rules::{client_links::ClientLinks, registration::Metadata};
 
 use crate::{
     app::App,
@@ -25,7 +25,7 @@ pub async fn register(
 ) -> Result<Json<Value>, ApiError> {
     let metadata: Metadata = body::typed(sent.into())?;
     let registered = register_client::register_client(&app, &meta, &metadata).await?;
-    let answer = json!({
+    let mut answer = json!({
         "client_id": registered.id,
         "client_id_issued_at": registered.issued_at.as_second(),
         "client_name": registered.metadata.name.as_str(),
@@ -35,5 +35,11 @@ pub async fn register(
         "token_endpoint_auth_method": "none",
         "application_type": "native",
     });
+    let ClientLinks { website, policy, terms } = registered.metadata.links;
+    for (name, link) in [("client_uri", website), ("policy_uri", policy), ("tos_uri", terms)] {
+        if let Some(link) = link {
+            answer[name] = json!(link);
+        }
+    }
     Ok(Json(answer))
 }

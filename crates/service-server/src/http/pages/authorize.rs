@@ -20,7 +20,7 @@ use crate::{
         body,
         errors::{ApiError, MalformedRequest},
         pages::{
-            problem::{Link, Problem},
+            problem::{Link, Problem, to_account},
             request_browser::{Navigation, RequestBrowser},
             see_other, with_cookie, workspace,
         },
@@ -93,7 +93,7 @@ fn offer(
         text: &t.request_next,
         detail: Some(refused),
         next: if location.is_some() { &trust } else { "" },
-        link: location.map(|href| Link { href, text: &back }),
+        link: Some(location.map_or_else(|| to_account(texts), |href| Link { href, text: &back })),
         other: None,
     };
     problem.show(texts, StatusCode::BAD_REQUEST, request_id)

@@ -14,7 +14,7 @@ use crate::{
     http::{
         errors::{ApiError, error},
         pages::{
-            STYLESHEET, When, page,
+            Moments, STYLESHEET, When, page,
             request_browser::{Form, RequestBrowser},
             see_other,
         },
@@ -56,6 +56,7 @@ pub async fn show(
     let Some(browser) = browser.filter(|browser| browser.person.is_some()) else { return see_other("/sign-in") };
     let waiting = find(&app, &browser, &id).await?;
     let t = app.locales.of(meta.language);
+    let moments = Moments::now(&app, t);
     let template = Confirmation {
         t,
         title: &t.confirmation.title,
@@ -63,8 +64,8 @@ pub async fn show(
         csrf: browser.form_token(&app),
         action: format!("/confirm/{}", waiting.confirmation.id),
         kind: kind_name(t, waiting.confirmation.kind),
-        at: When::of(t, waiting.confirmation.created_at),
-        changed: When::of(t, waiting.changed_at),
+        at: moments.of(waiting.confirmation.created_at),
+        changed: moments.of(waiting.changed_at),
         waiting: &waiting,
     };
     page(t, StatusCode::OK, &template, None)

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use service_api::scope::Scopes;
-use service_rules::consent_expiry::ExpiryChoice;
+use service_rules::{client_links::ClientLinks, consent_expiry::ExpiryChoice, redirect};
 
 use crate::{
     app::App,
@@ -52,6 +52,7 @@ struct Consent<'a> {
     host: String,
     unproven: bool,
     local: bool,
+    links: Vec<LinkShown<'a>>,
     /// Where the browser goes afterwards.
     returns: &'a Sentence,
     email: &'a str,
@@ -60,6 +61,13 @@ struct Consent<'a> {
     ends: Option<EndDates>,
     /// Reading alone can be allowed by a button of its own.
     read_only: bool,
+}
+
+/// A page that the client names.
+struct LinkShown<'a> {
+    label: &'a str,
+    url: String,
+    host: String,
 }
 
 /// Scopes that the person can leave out, under one heading.
@@ -158,6 +166,13 @@ pub async fn switch(State(app): State<App>, PathId(id): PathId, form: Form) -> R
     Ok(with_cookie(see_other(&format!("/sign-in/{}", flow.id))?, &browser))
 }
 
+fn links(t: &Texts, links: ClientLinks) -> Vec<LinkShown<'_>> {
+    let ClientLinks { website, policy, terms } = links;
+    let named = [(&t.consent.website, website), (&t.consent.policy, policy), (&t.consent.terms, terms)];
+    let shown = named.into_iter().filter_map(|(label, url)| Some((label, url?)));
+    shown.map(|(label, url)| LinkShown { label, host: redirect::host(&url), url }).collect()
+}
+
 fn ask(
     app: &App,
     meta: &RequestMeta,
@@ -197,6 +212,7 @@ fn ask(
         host: question.host,
         unproven: question.unproven,
         local: question.local,
+        links: links(t, question.links),
         returns: if question.local { &t.consent.returns_local } else { &t.consent.returns_to },
         email: browser.person.as_ref().map_or("", |person| &person.email),
         groups: groups.into_iter().filter(|group| !group.scopes.is_empty()).collect(),

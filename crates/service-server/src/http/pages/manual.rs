@@ -61,7 +61,7 @@ pub async fn openapi(Extension(manual): Extension<Manual>, _: Query) -> impl Int
 }
 
 pub async fn stylesheet() -> impl IntoResponse {
-    style(include_str!("../../../assets/manual.css"))
+    style(Bytes::from_static(include_bytes!("../../../assets/manual.css")))
 }
 
 /// The manual, which there is in English only.

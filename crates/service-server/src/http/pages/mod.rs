@@ -1,9 +1,11 @@
-//! The pages that people see: no scripts, one stylesheet, and headers that let nobody put them into theirs.
+//! The pages that people see: no scripts, one stylesheet, and headers that forbid other sites to embed them.
 
 pub mod account;
 pub mod authorize;
+mod confirm;
 pub mod confirmation;
 pub mod consent;
+mod done;
 mod forms;
 mod hand_off;
 pub mod invitations;
@@ -14,34 +16,68 @@ pub mod request_browser;
 pub mod sign_in;
 pub mod sso;
 mod sso_problem;
+pub mod unmatched;
 pub mod workspace;
 
 use askama::Template;
 use axum::{
-    body::Body,
+    body::{Body, Bytes},
+    extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use service_rules::redirect;
 
 use crate::{
+    app::App,
     flows::sign_in::browser_session::Browser,
     http::{
-        errors::ApiError,
+        errors::{self, ApiError},
         pages::request_browser::{set_cookie, set_device_cookie},
     },
     locales::Texts,
 };
 
-/// The stylesheet, and where it is.
-const STYLE: &str = include_str!("../../../assets/style.css");
+/// Where the stylesheet is.
 pub const STYLESHEET: &str = "/assets/style.css";
+/// What the logo may do where it is opened by itself: an SVG can hold scripts, and would run them as a page of ours.
+const LOGO_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
 
-pub async fn stylesheet() -> impl IntoResponse {
-    style(STYLE)
+pub async fn stylesheet(State(app): State<App>) -> impl IntoResponse {
+    style(app.stylesheet.clone())
 }
 
-fn style(text: &'static str) -> impl IntoResponse {
+/// The icon that browsers show in tabs and bookmarks.
+pub async fn icon() -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        (header::CACHE_CONTROL, "public, max-age=86400"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    (headers, include_str!("../../../assets/icon.svg"))
+}
+
+/// Crawlers find nothing here but the manual.
+pub async fn robots() -> impl IntoResponse {
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "public, max-age=86400")];
+    (headers, "User-agent: *\nAllow: /docs\nDisallow: /\n")
+}
+
+/// The operator's logo.
+pub async fn logo(State(app): State<App>) -> Result<Response, ApiError> {
+    let Some(logo) = &app.config.brand.logo else { return Err(errors::not_found()) };
+    let headers = [
+        (header::CONTENT_TYPE, logo.media_type),
+        (header::CACHE_CONTROL, "public, max-age=3600"),
+        (header::CONTENT_SECURITY_POLICY, LOGO_POLICY),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    Ok((headers, logo.bytes.clone()).into_response())
+}
+
+fn style(text: Bytes) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, "text/css; charset=utf-8"),
         (header::CACHE_CONTROL, "public, max-age=3600"),
@@ -63,7 +99,7 @@ fn page(
     *response.status_mut() = status;
     let source = leads_to.map(|uri| format!(" {}", redirect::policy_source(uri))).unwrap_or_default();
     let policy = format!(
-        "default-src 'none'; style-src 'self'; form-action 'self'{source}; frame-ancestors 'none'; base-uri 'none'"
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'{source}; frame-ancestors 'none'; base-uri 'none'"
     );
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
@@ -105,11 +141,29 @@ fn with_cookie(mut response: Response, browser: &Browser) -> Response {
 pub struct When {
     pub iso: String,
     pub text: String,
+    /// The instant in full, where `text` is told from now.
+    pub title: String,
 }
 
-impl When {
-    fn of(texts: &Texts, at: service_api::Timestamp) -> Self {
-        Self { iso: service_api::instant::to_text(at), text: texts.moment(at) }
+/// How a page tells moments: from the time at which it is shown.
+#[derive(Clone, Copy)]
+struct Moments<'a> {
+    t: &'a Texts,
+    now: service_api::Timestamp,
+}
+
+impl<'a> Moments<'a> {
+    /// Moments for a page that is shown now.
+    fn now(app: &App, t: &'a Texts) -> Self {
+        Self { t, now: app.clock.now() }
+    }
+
+    fn of(self, at: service_api::Timestamp) -> When {
+        When {
+            iso: service_api::instant::to_text(at),
+            text: self.t.relative_time(at, self.now),
+            title: self.t.moment(at),
+        }
     }
 }
 

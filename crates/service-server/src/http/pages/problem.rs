@@ -71,7 +71,16 @@ fn retry_after(error: &ApiError) -> Option<i64> {
 
 fn wrong_link<'a>(texts: &'a Texts, text: &'a str) -> Problem<'a> {
     let t = &texts.problem;
-    Problem { heading: &t.link, text, next: &t.link_next, ..Problem::default() }
+    Problem { heading: &t.link, text, next: &t.link_next, link: Some(to_account(texts)), ..Problem::default() }
+}
+
+pub(super) fn to_account(texts: &Texts) -> Link<'_> {
+    Link { href: "/account", text: &texts.problem.account }
+}
+
+/// A link to the address of this page. The address of a form leads to its page.
+fn again(texts: &Texts) -> Link<'_> {
+    Link { href: "", text: &texts.problem.try_again }
 }
 
 /// What a page says about a problem that it knows.
@@ -96,9 +105,16 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             heading: &t.navigation,
             text: &t.not_a_navigation,
             next: &t.navigation_next,
+            link: Some(Link { href: "/sign-in", text: &texts.sign_in.heading }),
             ..Problem::default()
         },
         PageProblem::UnknownBrowser => expired(&t.unknown_browser),
+        PageProblem::SignedOut => Problem {
+            heading: &t.signed_out,
+            text: &t.signed_out_text,
+            link: Some(Link { href: "/sign-in", text: &t.sign_in_again }),
+            ..Problem::default()
+        },
         PageProblem::ForeignFlow => expired(&t.foreign_flow),
         PageProblem::UnknownApp => wrong_link(texts, &t.unknown_app),
         PageProblem::DisabledApp => wrong_link(texts, &t.disabled_app),
@@ -121,6 +137,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             heading: &t.unavailable,
             text: &t.unavailable_text,
             next: &t.unavailable_next,
+            link: Some(again(texts)),
             ..Problem::default()
         },
     }
@@ -138,8 +155,7 @@ fn by_status<'a>(texts: &'a Texts, status: StatusCode, limited_next: Option<&'a 
         500.. => (&t.failed, &t.failed_text, &t.failed_next),
         _ => return wrong_link(texts, &t.unreadable),
     };
-    let to_account = matches!(status.as_u16(), 403 | 404);
-    let link = to_account.then_some(Link { href: "/account", text: &t.account });
+    let link = Some(if status == StatusCode::TOO_MANY_REQUESTS { again(texts) } else { to_account(texts) });
     let next = limited_next.filter(|_| status == StatusCode::TOO_MANY_REQUESTS).unwrap_or(next);
     Problem { heading, text, next, link, ..Problem::default() }
 }

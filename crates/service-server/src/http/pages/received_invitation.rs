@@ -2,7 +2,7 @@
 
 use service_api::workspaces::ReceivedInvitation;
 
-use crate::{http::pages::When, locales::Texts};
+use crate::http::pages::{Moments, When};
 
 /// An invitation that waits for a decision.
 pub(super) struct InvitationShown {
@@ -15,14 +15,14 @@ pub(super) struct InvitationShown {
 }
 
 impl InvitationShown {
-    pub(super) fn of(texts: &Texts, invitation: &ReceivedInvitation) -> Self {
+    pub(super) fn of(moments: Moments<'_>, invitation: &ReceivedInvitation) -> Self {
         Self {
             id: invitation.id.to_string(),
             workspace: invitation.workspace_name.clone(),
             from: invitation.invited_by.clone(),
             to: invitation.email.clone(),
-            role: texts.role(invitation.role).to_string(),
-            until: When::of(texts, invitation.expires_at),
+            role: moments.t.role(invitation.role).to_string(),
+            until: moments.of(invitation.expires_at),
         }
     }
 }

@@ -37,7 +37,7 @@ impl FromRequestParts<App> for RequestBrowser {
 
 /// A request by which a browser goes to a page: a person follows a link, types an address, or is sent here. Pictures,
 /// scripts, frames, background requests and prefetching are refused, and so is `HEAD`, because they would begin sign-ins
-/// and use up the limits of the network without anybody wanting it. Callers that say nothing about themselves pass.
+/// and use up the limits of the network without a user's intent. Callers that say nothing about themselves pass.
 pub struct Navigation;
 
 impl FromRequestParts<App> for Navigation {

@@ -165,17 +165,21 @@ pub async fn send(
             Err(error) => sso_problem::show(&app, &meta, error),
         };
     }
-    let sent = match address {
-        Ok(address) => browser::send_code(&app, &meta, &flow, &address).await,
-        Err(refusal) => Err(refusal.into()),
+    let failure = match &address {
+        Ok(address) => match browser::send_code(&app, &meta, &flow, address).await {
+            Ok(()) => return see_other(&format!("/sign-in/{id}/code")),
+            Err(failure) => failure,
+        },
+        Err(refusal) => (*refusal).into(),
     };
-    match sent {
-        Ok(()) => see_other(&format!("/sign-in/{id}/code")),
-        Err(failure) => {
-            let problem = describe(t, failure)?;
-            AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
-        }
+    let mut problem = describe(t, failure)?;
+    if let Ok(address) = &address
+        && problem.retry_after.is_some()
+        && browser::resume_code(&app, &browser, &mut flow, address).await?
+    {
+        problem.code_page = Some(format!("/sign-in/{id}/code"));
     }
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
 }
 
 pub async fn show_code(
@@ -262,7 +266,6 @@ pub(super) struct AddressPage<'a> {
 impl AddressPage<'_> {
     pub(super) async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
         let Self { app, t, browser, flow } = *self;
-        let is_limited = problem.as_ref().is_some_and(|problem| problem.retry_after.is_some());
         let template = SignIn {
             t,
             title: &t.sign_in.title,
@@ -271,7 +274,7 @@ impl AddressPage<'_> {
             action: format!("/sign-in/{}", flow.id),
             email,
             problem: text_of(problem.as_ref()),
-            code_page: (is_limited && flow.otp_id.is_some()).then(|| format!("/sign-in/{}/code", flow.id)),
+            code_page: problem.as_ref().and_then(|problem| problem.code_page.clone()),
             client: authorize::client_name(app, flow).await?,
         };
         let page = page(t, StatusCode::OK, &template, leads_to(flow))?;
@@ -364,17 +367,19 @@ pub(super) struct SignInProblem {
     status: StatusCode,
     text: String,
     retry_after: Option<u32>,
+    /// Where a code that was sent before can be entered.
+    code_page: Option<String>,
 }
 
 impl SignInProblem {
     pub(super) fn wrong(text: &str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None }
+        Self { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None, code_page: None }
     }
 
     pub(super) fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
         let text = sentence.with("wait", t.duration(seconds.into())).to_string();
-        Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds) }
+        Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds), code_page: None }
     }
 }
 

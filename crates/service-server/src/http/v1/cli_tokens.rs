@@ -8,16 +8,22 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::{self, RequestMeta},
+    flows::{self, RequestMeta, tokens::cli_tokens::Rotation},
     http::{
         body::Body,
         caller::{AnyCaller, Read, RecentUserSession, Tokens, UserSession, Write},
         errors::{ApiError, MalformedRequest, api},
-        idempotency, paging,
+        idempotency,
+        operation::Created,
+        paging,
         path::PathId,
         query::{self, Query},
     },
 };
+
+fn located(created: CreatedCliToken) -> Created<CreatedCliToken> {
+    Created::at(format!("/v1/cli/tokens/{}", created.id), created)
+}
 
 pub async fn create(
     State(app): State<App>,
@@ -25,11 +31,11 @@ pub async fn create(
     headers: HeaderMap,
     query: Query,
     Body(mut request): Body<CreateCliToken>,
-) -> Result<Json<CreatedCliToken>, ApiError> {
+) -> Result<Created<CreatedCliToken>, ApiError> {
     request.workspace_id = query::one_workspace(request.workspace_id, &query)?;
     let key = idempotency::key(&headers)?;
     let created = flows::tokens::cli_tokens::create(&app, &caller.actor(), caller.sign_in, &request, key).await;
-    Ok(Json(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
+    Ok(located(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
 }
 
 pub async fn list(
@@ -61,8 +67,10 @@ pub async fn rotate(
     State(app): State<App>,
     caller: RecentUserSession<Write<Tokens>>,
     PathId(id): PathId,
+    headers: HeaderMap,
     Body(request): Body<RotateCliToken>,
-) -> Result<Json<CreatedCliToken>, ApiError> {
-    let created = flows::tokens::cli_tokens::rotate(&app, &caller.actor(), caller.sign_in, &id, &request).await;
-    Ok(Json(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
+) -> Result<Created<CreatedCliToken>, ApiError> {
+    let rotation = Rotation { id: &id, request: &request, idempotency_key: idempotency::key(&headers)? };
+    let created = flows::tokens::cli_tokens::rotate(&app, &caller.actor(), caller.sign_in, &rotation).await;
+    Ok(located(created.map_err(|failure| api::cli_tokens(failure, &app.config.base_url))?))
 }

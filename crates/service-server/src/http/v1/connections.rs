@@ -13,6 +13,7 @@ use crate::{
         body::Body,
         caller::{Caller, Read, RecentUserSession, Workspaces, Write},
         errors::ApiError,
+        operation::Created,
         path::{PathId, PathIds},
         query::Query,
     },
@@ -32,8 +33,9 @@ pub async fn create(
     caller: RecentUserSession<Write<Workspaces>>,
     PathId(id): PathId,
     Body(new): Body<CreateConnection>,
-) -> Result<Json<SsoConnection>, ApiError> {
-    Ok(Json(connections::create(&app, &caller.actor(), caller.sign_in, &id, &new).await?))
+) -> Result<Created<SsoConnection>, ApiError> {
+    let made = connections::create(&app, &caller.actor(), caller.sign_in, &id, &new).await?;
+    Ok(Created::at(format!("/v1/workspaces/{id}/connections/{}", made.id), made))
 }
 
 pub async fn read(

@@ -11,6 +11,7 @@ use service_api::{
     contents::{Content, DeletedContent},
     page::Page,
     search::{Found, SearchPacks},
+    workspaces::PERSONAL,
 };
 
 use crate::{
@@ -35,19 +36,30 @@ fn collection<K: OfKind, S>(space: &Space<S>) -> Collection {
 
 /// A content, with its version as the `ETag` that `If-Match` can name.
 pub struct Versioned {
+    /// The name of its kind in paths.
+    resource: &'static str,
     content: Content,
     version: i64,
 }
 
 impl Versioned {
-    fn new(content: Content, version: i64) -> Self {
-        Self { content, version }
+    fn new<K: OfKind>(content: Content, version: i64) -> Self {
+        Self { resource: K::KIND.resource().as_str(), content, version }
     }
 }
 
 impl Reply<Content> for Versioned {
     fn into_response(self, status: StatusCode) -> Response {
+        // The path names the space, so that it leads to the content whatever the default space of a token is.
+        let path = (status == StatusCode::CREATED).then(|| {
+            let (kind, id) = (self.resource, &self.content.id);
+            let space = self.content.workspace_id.map_or_else(|| PERSONAL.to_owned(), |id| id.to_string());
+            format!("/v1/{kind}/{id}?workspaceId={space}")
+        });
         let mut response = (status, Json(self.content)).into_response();
+        if let Some(Ok(path)) = path.map(HeaderValue::try_from) {
+            response.headers_mut().insert(header::LOCATION, path);
+        }
         if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", self.version)) {
             response.headers_mut().insert(header::ETAG, tag);
         }
@@ -96,7 +108,7 @@ pub async fn create<K: OfKind>(
 ) -> Result<Versioned, ApiError> {
     let key = idempotency::key(&headers)?;
     let stored = contents::create(&app, &space.actor(), collection::<K, _>(&space), &sent, key).await?;
-    Ok(Versioned::new(stored.content, stored.version))
+    Ok(Versioned::new::<K>(stored.content, stored.version))
 }
 
 pub async fn read<K: OfKind>(
@@ -105,7 +117,7 @@ pub async fn read<K: OfKind>(
     PathId(id): PathId,
 ) -> Result<Versioned, ApiError> {
     let stored = contents::find(&app, &space.actor(), collection::<K, _>(&space), &id).await?;
-    Ok(Versioned::new(stored.content, stored.version))
+    Ok(Versioned::new::<K>(stored.content, stored.version))
 }
 
 pub async fn update<K: OfKind>(
@@ -118,7 +130,7 @@ pub async fn update<K: OfKind>(
     let precondition = if_match(&headers)?;
     let target = Target { id: &id, precondition: &precondition };
     let stored = contents::update(&app, &space.actor(), collection::<K, _>(&space), target, &sent).await?;
-    Ok(Versioned::new(stored.content, stored.version))
+    Ok(Versioned::new::<K>(stored.content, stored.version))
 }
 
 pub async fn delete<K: OfKind>(
@@ -147,5 +159,5 @@ pub async fn restore<K: OfKind>(
     PathId(id): PathId,
 ) -> Result<Versioned, ApiError> {
     let stored = deleted::restore(&app, &space.actor(), collection::<K, _>(&space), &id).await?;
-    Ok(Versioned::new(stored.content, stored.version))
+    Ok(Versioned::new::<K>(stored.content, stored.version))
 }

@@ -13,6 +13,7 @@ use crate::{
         body::Body,
         caller::{Caller, Read, RecentUserSession, UserSession, Workspaces, Write},
         errors::ApiError,
+        operation::Created,
         path::{PathId, PathIds},
         query::Query,
     },
@@ -32,8 +33,9 @@ pub async fn claim(
     caller: RecentUserSession<Write<Workspaces>>,
     PathId(id): PathId,
     Body(claim): Body<ClaimDomain>,
-) -> Result<Json<WorkspaceDomain>, ApiError> {
-    Ok(Json(domains::claim(&app, &caller.actor(), caller.sign_in, &id, &claim).await?))
+) -> Result<Created<WorkspaceDomain>, ApiError> {
+    let claimed = domains::claim(&app, &caller.actor(), caller.sign_in, &id, &claim).await?;
+    Ok(Created::at(format!("/v1/workspaces/{id}/domains/{}", claimed.domain), claimed))
 }
 
 pub async fn verify(

@@ -1,10 +1,7 @@
 //! `/v1/sessions`
 
 use axum::{Json, extract::State};
-use service_api::{
-    page::Page,
-    sessions::{MadeTreatment, OthersEnded, Session},
-};
+use service_api::sessions::{MadeTreatment, OthersEnded, SessionPage};
 
 use crate::{
     app::App,
@@ -22,7 +19,7 @@ pub async fn list(
     State(app): State<App>,
     caller: UserSession<Read<Sessions>>,
     query: Query,
-) -> Result<Json<Page<Session>>, ApiError> {
+) -> Result<Json<SessionPage>, ApiError> {
     Ok(Json(flows::sessions::list(&app, &caller.actor(), paging::page(&query)?).await?))
 }
 

@@ -16,6 +16,7 @@ use crate::{
         body::Body,
         caller::{Caller, Read, RecentUserSession, UserSession, Workspaces, Write},
         errors::ApiError,
+        operation::Created,
         paging,
         path::{PathId, PathIds},
         query::Query,
@@ -34,9 +35,9 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller<Write<Workspaces>>,
     Body(named): Body<NameWorkspace>,
-) -> Result<Json<Workspace>, ApiError> {
+) -> Result<Created<Workspace>, ApiError> {
     let made = workspaces::create(&app, &caller.actor(), &named.name).await?;
-    Ok(Json(made))
+    Ok(Created::at(format!("/v1/workspaces/{}", made.id), made))
 }
 
 pub async fn read(
@@ -112,9 +113,9 @@ pub async fn invite(
     caller: UserSession<Write<Workspaces>>,
     PathId(id): PathId,
     Body(invite): Body<Invite>,
-) -> Result<Json<Invitation>, ApiError> {
+) -> Result<Created<Invitation>, ApiError> {
     let invited = invitations::invite(&app, &caller.actor(), &id, &invite).await?;
-    Ok(Json(invited))
+    Ok(Created::at(format!("/v1/workspaces/{id}/invitations/{}", invited.id), invited))
 }
 
 pub async fn revoke_invitation(

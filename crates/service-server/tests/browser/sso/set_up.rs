@@ -23,7 +23,8 @@ fn set_up(walk: &Walk, looks: Looks) -> Result<()> {
         owner.go(&format!("{}/workspaces", rig.server.http.url)).await?;
         owner.type_into("form[action='/workspaces'] input[name=name]", "Acme").await?;
         owner.click("form[action='/workspaces'] button.main").await?;
-        owner.wait_for("nav.tabs").await?;
+        // The page before has tabs too.
+        owner.wait_for("nav.tabs a[href$='/connections']").await?;
         let workspace = owner.address().await?;
         owner.click("nav.tabs a[href$='/connections']").await?;
         owner.type_into("#name", "Acme").await?;

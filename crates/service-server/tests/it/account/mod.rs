@@ -1,4 +1,6 @@
 //! A user's own account: its pages and its sessions.
 
+pub(crate) mod confirmations;
 pub(crate) mod pages;
 pub(crate) mod sessions;
+pub(crate) mod tokens;

@@ -8,10 +8,10 @@ use service_testkit::{
 
 use crate::support::authorize::{CALLBACK, agree, asking, code, exchange, go_through, register};
 
-/// The id in the first form of a page whose address begins so.
+/// The id in the first link of a page whose address begins so.
 fn first_id(page: &Shown, prefix: &str) -> Result<String> {
-    let found = page.text.split(&format!("action=\"{prefix}")).nth(1).and_then(|rest| rest.split('/').next());
-    Ok(found.with_context(|| format!("no form to {prefix}: {}", page.text))?.to_owned())
+    let found = page.text.split(&format!("href=\"{prefix}")).nth(1).and_then(|rest| rest.split('/').next());
+    Ok(found.with_context(|| format!("no link to {prefix}: {}", page.text))?.to_owned())
 }
 
 /// Goes through the pages as this person; the app's access token.
@@ -42,7 +42,7 @@ fn the_account_pages_show_what_is_connected_and_revoke_it() -> Result<()> {
         assert!(page.text.contains("Web app"), "{}", page.text);
         let id = first_id(&page, "/account/sessions/grant_")?;
         let ended = tab.submit(&format!("/account/sessions/grant_{id}/end"), &[]).await?;
-        assert_eq!(ended.next()?, "/account/sessions");
+        assert!(ended.next()?.starts_with("/account/sessions?done="));
         assert_eq!(server.http.get("/v1/whoami", Some(&access)).await?.status, 401);
         assert!(
             tab.get(&asking(&client, &[])).await?.next()?.starts_with("/consent/"),
@@ -76,7 +76,7 @@ fn tokens_are_made_and_revoked_on_their_page() -> Result<()> {
         assert!(!page.text.contains(&token), "the secret is shown again");
         let id = first_id(&page, "/account/tokens/")?;
         let revoked = tab.submit(&format!("/account/tokens/{id}/revoke"), &[]).await?;
-        assert_eq!(revoked.next()?, "/account/tokens");
+        assert!(revoked.next()?.starts_with("/account/tokens?done="));
         assert_eq!(server.http.get("/v1/whoami", Some(&token)).await?.status, 401);
         let wrong = tab.submit("/account/tokens", &[("name", ""), ("space", "personal"), ("read", "true")]).await?;
         assert!(wrong.status == 422 && wrong.text.contains("role=\"alert\""), "{}: {}", wrong.status, wrong.text);
@@ -122,7 +122,7 @@ fn the_account_page_lists_every_session_and_signs_out_everywhere_rv_19() -> Resu
         }
         let first = tab.get(&all).await?;
         let rest = tab.get(&next(&first)?).await?;
-        let count = |page: &Shown| page.text.matches("action=\"/account/sessions/grant_").count();
+        let count = |page: &Shown| page.text.matches("href=\"/account/sessions/grant_").count();
         assert_eq!((count(&first), count(&rest)), (25, 6));
         assert_eq!(tab.get("/account/sessions?cursor=forged").await?.next()?, "/account/sessions");
         // One button; but it needs a recent sign-in, so a browser left unattended is not enough.
@@ -225,7 +225,7 @@ fn other_browsers_are_seen_and_ended() -> Result<()> {
         assert!(page.text.contains("This browser"), "{}", page.text);
         let id = first_id(&page, "/account/sessions/sess_")?;
         let ended = tab.submit(&format!("/account/sessions/sess_{id}/end"), &[]).await?;
-        assert_eq!(ended.next()?, "/account/sessions");
+        assert!(ended.next()?.starts_with("/account/sessions?done="));
         assert_eq!(other.get("/account").await?.next()?, "/sign-in");
         assert_eq!(tab.get("/account").await?.status, 200);
         Ok(())

@@ -6,6 +6,7 @@ use serde_json::Value;
 use service_testkit::{
     response::TestResponse,
     server::{Setup, SignedIn, TestServer, with_server},
+    tab::Tab,
 };
 
 use crate::support::refresh::{check_refused, refreshed};
@@ -122,6 +123,45 @@ fn all_others_end_together_and_this_one_goes_on() -> Result<()> {
         refreshed(server, &all[2].refresh_token).await?;
         check_refused(&server.refresh(&all[3].refresh_token).await?, Some("revoked_by_user"));
         assert_eq!(sessions(server, &all[2].access_token).await?.len(), 1);
+        Ok(())
+    })
+}
+
+async fn sign_in_browser(server: &TestServer, email: &str) -> Result<Tab> {
+    server.advance(61);
+    let tab = Tab::open(server)?;
+    let begun = tab.get("/sign-in").await?;
+    tab.sign_in(&server.mailbox, begun.next()?, email).await?;
+    Ok(tab)
+}
+
+#[test]
+fn browsers_are_listed_signed_out_and_counted_fh_15() -> Result<()> {
+    with_server(async |server| {
+        let all = sign_in_times(server, 2).await?;
+        let token = all[0].access_token.as_str();
+        let (ann, bob) =
+            (sign_in_browser(server, "ann@acme.test").await?, sign_in_browser(server, "bob@acme.test").await?);
+        let first = server.http.get("/v1/sessions?limit=1", Some(token)).await?.body;
+        assert_eq!(first["browsers"].as_array().map(Vec::len), Some(1), "{first}");
+        let browser = first["browsers"][0]["id"].as_str().context("no browser")?.to_owned();
+        assert!(browser.starts_with("sess_") && first["browsers"][0]["signedInAt"].is_string());
+        // They are on the first page only.
+        let cursor = first["nextCursor"].as_str().context("no second page")?;
+        let second = server.http.get(&format!("/v1/sessions?limit=1&cursor={cursor}"), Some(token)).await?.body;
+        assert_eq!((second["data"].as_array().map(Vec::len), second.get("browsers")), (Some(1), None), "{second}");
+        // Another user's browser is not found.
+        let stranger = server.sign_in("cleo@acme.test", "read write").await?;
+        assert_eq!(end(server, &browser, &stranger.access_token).await?.status, 404);
+        assert_eq!(ann.get("/account/sessions").await?.status, 200);
+        assert_eq!(end(server, &browser, token).await?.status, 204);
+        assert_ne!(ann.get("/account/sessions").await?.status, 200);
+        let again = sign_in_browser(server, "ann@acme.test").await?;
+        let request = server.http.request(Method::POST, "/v1/sessions/revoke-others");
+        let done = server.http.send(request.bearer_auth(token)).await?.body;
+        assert_eq!(done, serde_json::json!({ "ended": 1, "browsers": 1 }));
+        assert_ne!(again.get("/account/sessions").await?.status, 200);
+        assert_eq!(bob.get("/account/sessions").await?.status, 200);
         Ok(())
     })
 }

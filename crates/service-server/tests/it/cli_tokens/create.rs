@@ -42,7 +42,7 @@ fn a_token_is_made_shown_once_and_works_in_its_space() -> Result<()> {
 
         let mail = server.mailbox.next_mail_to("ann@acme.test").await?;
         assert_eq!(mail.subject, "New CLI token created");
-        assert!(mail.text.contains("deploy") && mail.text.contains("projects:read"), "{}", mail.text);
+        assert!(mail.text.contains("deploy") && mail.text.contains("View your projects"), "{}", mail.text);
         Ok(())
     })
 }

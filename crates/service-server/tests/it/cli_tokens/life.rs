@@ -1,6 +1,8 @@
 //! Tokens for automation over time: use, rotation, what ends them, what their owner is told.
 
 use anyhow::{Context as _, Result, ensure};
+use futures_util::future::try_join_all;
+use reqwest::Method;
 use serde_json::json;
 use service_api::workspaces::Role;
 use service_rules::{bearer::Claims, email::Address};
@@ -126,6 +128,27 @@ fn a_token_is_replaced_and_the_old_one_goes_on_for_the_hours_asked() -> Result<(
         let narrow = Claims { grant: ann.grant_id, ..claims(server, ann.user_id, "tokens:write")? };
         let narrow = signed(server, &narrow)?;
         check(&post(server, &foreign, &narrow, &json!({})).await?, 403, "insufficient_scope");
+        Ok(())
+    })
+}
+
+#[test]
+fn one_key_rotates_a_token_once() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (id, _) = make(server, &ann, &json!({})).await?;
+        let rotate = async |key: &str| {
+            let request = server.http.request(Method::POST, &format!("{PATH}/{id}/rotate"));
+            let request = request.bearer_auth(&ann.access_token).header("idempotency-key", key);
+            server.http.send(request.json(&json!({ "overlapHours": 2 }))).await
+        };
+        let responses = try_join_all((0..20).map(|_| rotate("rotation-7"))).await?;
+        assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 1, "it was rotated twice");
+        for response in responses.iter().filter(|response| response.status != 201) {
+            check(response, 409, "conflict");
+        }
+        assert_eq!(rotate("rotation-8").await?.status, 201);
+        check(&rotate("two words").await?, 400, "invalid_request");
         Ok(())
     })
 }

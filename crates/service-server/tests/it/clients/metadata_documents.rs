@@ -76,6 +76,29 @@ fn an_unregistered_client_signs_users_in_by_its_metadata_document_fetched_once_s
     })
 }
 
+#[test]
+fn the_links_of_a_document_are_shown_and_follow_it_fh_11() -> Result<()> {
+    with_hosts(async |server, cert| {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let id = format!("https://{}/client.json", listener.local_addr()?);
+        let mut described = document(&id);
+        described["client_uri"] = json!("https://editor.test/");
+        described["tos_uri"] = json!("https://service.test/account");
+        let _host = DocumentHost::start(listener, cert, response("200 OK", JSON, &described.to_string()), false)?;
+        let tab = signed_in(server, "ann@acme.test").await?;
+        let begun = tab.get(&asking(&id, &[])).await?;
+        let page = tab.get(begun.next()?).await?.text;
+        assert!(page.contains(">Website</a> (<bdi>editor.test</bdi>)"), "{page}");
+        assert!(!page.contains("https://service.test/account"), "{page}");
+        // What an older document said is replaced.
+        server.sql("update clients set tos_uri = 'https://old.test/', fresh_until = created_at").await?;
+        server.advance(1);
+        let begun = tab.get(&asking(&id, &[])).await?;
+        assert!(!tab.get(begun.next()?).await?.text.contains("old.test"));
+        Ok(())
+    })
+}
+
 type TestResponse = fn(&str) -> Vec<u8>;
 
 #[test]

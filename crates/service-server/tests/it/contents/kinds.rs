@@ -161,7 +161,7 @@ fn content_moves_where_its_scope_says() -> Result<()> {
         assert_eq!(send(server, "GET", &format!("/v1/projects/{id}{space}"), &ann, None).await?.status, 404);
         let none =
             send(server, "POST", "/v1/projects", &ann, Some(&json!({ "name": "A", "scope": "workspace" }))).await?;
-        assert_eq!(none.status, 404, "{}", none.text);
+        assert_eq!((none.status.as_u16(), none.error()), (422, "validation_failed"), "{}", none.text);
         let (id, _) = make(server, &format!("/v1/projects{space}"), &ann, &json!({ "name": "B" })).await?;
         let moved =
             send(server, "PATCH", &format!("/v1/projects/{id}{space}"), &ann, Some(&json!({ "scope": "personal" })))

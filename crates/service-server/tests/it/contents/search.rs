@@ -81,7 +81,7 @@ fn only_what_the_caller_may_see_is_found_ws_02() -> Result<()> {
         let mut only = body.clone();
         only["scopes"] = json!(["workspace"]);
         assert_eq!(names(server, token, &here, &only).await?, ["Shared harbour"]);
-        assert_eq!(search(server, token, "", &only).await?.status, 404, "there is no workspace to look in");
+        assert_eq!(search(server, token, "", &only).await?.status, 422, "there is no workspace to look in");
         assert_eq!(search(server, token, &format!("?workspaceId={bobs}"), &body).await?.status, 404);
         let scopes = json!({ "scopes": ["read"], "workspaceId": shared });
         let (_, bound) = crate::support::cli_tokens::make(server, &ann, &scopes).await?;

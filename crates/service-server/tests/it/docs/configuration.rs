@@ -1,4 +1,4 @@
-//! `docs/configuration.md` says what the table of settings says, and its example works.
+//! `docs/configuration.md` says what the table of settings says. Its example and `serviced.example.toml` work.
 
 use std::{fs, path::Path, process::Command};
 
@@ -8,6 +8,7 @@ use service_server::config::{SETTINGS, Setting, environment_name};
 use service_testkit::mailbox::Mailbox;
 
 const MANUAL: &str = include_str!("../../../../../docs/configuration.md");
+const EXAMPLE: &str = include_str!("../../../../../serviced.example.toml");
 
 fn row(setting: &Setting) -> String {
     let names = |name: &str, file: &str| {
@@ -42,6 +43,16 @@ fn the_manuals_example_gives_every_setting_and_passes() -> Result<()> {
         assert!(given, "the example does not give {key}");
         assert!(!(*secret && section.contains_key(name)), "the example gives {key} in the open");
     }
+    check(example)
+}
+
+#[test]
+fn the_example_file_passes_fh_05() -> Result<()> {
+    check(EXAMPLE)
+}
+
+/// Runs `check-config` on an example whose files are elsewhere.
+fn check(example: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let certificate = runtime.block_on(async { Mailbox::start_with_tls("smtp.service.example").await })?;
     let certificate = certificate.ca_pem().context("no certificate")?;
@@ -51,6 +62,7 @@ fn the_manuals_example_gives_every_setting_and_passes() -> Result<()> {
         ("feed-urls", "postgres://serviced:hush@db3.example/service postgres://serviced:hush@db1.example/service"),
         ("database-ca.pem", certificate),
         ("root-keys", &format!("1:{}\n", BASE64_STANDARD.encode(b"a root key of thirty-two letters"))),
+        ("logo.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
         ("mail-ca.pem", certificate),
         ("mail-password", "hush"),
     ] {

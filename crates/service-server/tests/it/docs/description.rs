@@ -95,6 +95,66 @@ fn the_document_and_the_page_are_served() -> Result<()> {
 }
 
 #[test]
+fn the_page_begins_with_a_quickstart_and_keeps_its_navigation_fh_23() -> Result<()> {
+    with_server(async |server| {
+        let page = server.http.get("/docs", None).await?.text;
+        let place = |part: &str| page.find(part).with_context(|| format!("no {part}"));
+        let order = [
+            "quickstart",
+            "curl",
+            "javascript",
+            "python",
+            "overview",
+            "errors",
+            "versions",
+            "signing-in",
+            "all-endpoints",
+        ];
+        let places = order.iter().map(|id| place(&format!(" id=\"{id}\">"))).collect::<Result<Vec<_>>>()?;
+        assert!(places.is_sorted(), "{places:?}");
+        let navigation = &page[..place("</nav>")?];
+        for chapter in ["quickstart", "errors", "versions", "content", "all-endpoints"] {
+            assert!(navigation.contains(&format!("href=\"#{chapter}\"")), "{chapter}");
+        }
+        let versions = &page[place(" id=\"versions\">")?..place(" id=\"signing-in\">")?];
+        for promise in ["12 months", "Deprecation", "Sunset"] {
+            assert!(versions.contains(promise), "{promise}");
+        }
+        let styles = server.http.get("/assets/manual.css", None).await?.text;
+        assert!(styles.contains("position: sticky") && styles.contains("minmax(0, 1fr)"), "{styles}");
+        Ok(())
+    })
+}
+
+/// The programs of the quickstart do what the manual says, against a real server.
+#[test]
+fn the_quickstart_runs_fh_23() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let (_, token) =
+            crate::support::cli_tokens::make(server, &ann, &json!({ "scopes": ["read", "write"] })).await?;
+        let manual = openapi::manual(&server.http.url);
+        let program = |heading: &str, language: &str| {
+            let section = manual.split_once(&format!("### {heading}\n"))?.1;
+            section.split_once(&format!("```{language}\n"))?.1.split_once("```")
+        };
+        let (script, _) = program("curl", "sh").context("no script")?;
+        let (python, _) = program("Python", "python").context("no Python")?;
+        for (command, flag, text) in [("sh", "-c", script), ("python3", "-c", python)] {
+            let mut run = std::process::Command::new(command);
+            run.args([flag, text]).env("SERVICE_TOKEN", &token);
+            let output = tokio::task::spawn_blocking(move || run.output()).await??;
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+            ensure!(printed.contains("ann@acme.test") && printed.contains("proj_"), "{command}: {printed}");
+        }
+        let projects = server.http.get("/v1/projects", Some(&ann.access_token)).await?;
+        assert_eq!(projects.body["data"].as_array().map(Vec::len), Some(2), "{}", projects.text);
+        Ok(())
+    })
+}
+
+#[test]
 fn every_example_is_answered_as_it_says() -> Result<()> {
     with_dns(async |server, dns| {
         let stage = Stage::build(server, dns).await?;
@@ -106,6 +166,7 @@ fn every_example_is_answered_as_it_says() -> Result<()> {
             let response = stage.play(operation, example).await.context(operation.id)?;
             ensure!(response.status == operation.status, "{}: {} {}", operation.id, response.status, response.text);
             ensure!(response.text.is_empty() == operation.response.is_none(), "{}: {}", operation.id, response.text);
+            ensure!(response.header("location").is_some() == operation.located, "{}: Location", operation.id);
             let said = example.as_object_mut().context("no example")?;
             if !response.text.is_empty() {
                 said.insert("answer".into(), shown(operation, response.body));
@@ -207,6 +268,17 @@ impl<'a> Stage<'a> {
         Ok(list().await?.body["data"][0]["id"].clone())
     }
 
+    /// Signs Ann in with a browser.
+    async fn sign_in_browser(&self) -> Result<()> {
+        // More codes than an address may get.
+        self.server.sql("delete from rates").await?;
+        self.server.advance(61);
+        let tab = Tab::open(self.server)?;
+        let begun = tab.get("/sign-in").await?;
+        tab.sign_in(&self.server.mailbox, begun.next()?, "ann@acme.example").await?;
+        self.server.sql("delete from rates").await.map(drop)
+    }
+
     /// Makes the content that an example is about, and deletes it if the example is about deleted content.
     async fn make_content(
         &self,
@@ -304,6 +376,7 @@ impl<'a> Stage<'a> {
                 cast.insert("svc_rt".to_owned(), json!(other.refresh_token));
                 cast.insert("grant".to_owned(), json!(other.grant_id));
             }
+            "listSessions" => self.sign_in_browser().await?,
             "refreshMcpTokens" => {
                 let made = post("/v1/mcp/tokens", json!({})).await?;
                 cast.insert("svc_mrt".to_owned(), made.body["refresh_token"].clone());

@@ -101,7 +101,7 @@ struct Metric {
     labels: BTreeSet<String>,
 }
 
-/// Reads the text of `/metrics`. A counter is named as it is scraped, with `_total`.
+/// Reads the text of `/metrics`.
 fn metrics(text: &str) -> Vec<Metric> {
     let mut found: BTreeMap<String, Metric> = BTreeMap::new();
     let described = |line: &str, what: &str| {
@@ -114,12 +114,9 @@ fn metrics(text: &str) -> Vec<Metric> {
         } else if let Some((name, kind)) = described(line, "# TYPE ")
             && let Some(metric) = found.get_mut(&name)
         {
-            if kind == "counter" {
-                metric.name += "_total";
-            }
             metric.kind = kind;
         } else if let Some((name, labels)) = line.split_once('{') {
-            let family = ["_total", "_bucket"].into_iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            let family = name.strip_suffix("_bucket").unwrap_or(name);
             // Names and values alternate between the quotes; a value may hold braces.
             let names = labels.split('"').step_by(2).filter_map(|part| part.trim_start_matches(',').strip_suffix('='));
             if let Some(metric) = found.get_mut(family) {
@@ -134,13 +131,7 @@ fn metrics(text: &str) -> Vec<Metric> {
 fn error_codes() -> Result<Vec<(String, ErrorCode)>> {
     let document = openapi::document("https://service.test");
     let schema = &document["components"]["schemas"]["ErrorCode"];
-    let listed = schema["enum"].as_array().cloned().unwrap_or_default();
-    let described = schema["oneOf"].as_array().into_iter().flatten();
-    let described = described.flat_map(|one| match one["enum"].as_array() {
-        Some(names) => names.clone(),
-        None => vec![one["const"].clone()],
-    });
-    let names: Vec<Value> = listed.into_iter().chain(described).collect();
+    let names = schema["enum"].as_array().cloned().unwrap_or_default();
     anyhow::ensure!(!names.is_empty(), "the description lists no error codes");
     let parse = |name: Value| Ok((name.as_str().context("no name")?.to_owned(), serde_json::from_value(name)?));
     names.into_iter().map(parse).collect()

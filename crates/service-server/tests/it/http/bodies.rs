@@ -64,11 +64,9 @@ fn json_that_two_readers_could_understand_differently_is_refused_ht_01() -> Resu
             for path in ["/v1/otp-tokens", "/v1/login-options"] {
                 let response = send(server, path, JSON, *vector).await?;
                 let shown = String::from_utf8_lossy(vector);
-                assert_eq!(
-                    (response.status.as_u16(), response.error()),
-                    (400, "invalid_request"),
-                    "{path} {shown:.80}"
-                );
+                // An object can be read, and a field is missing.
+                let expected = if *vector == b"{}" { (422, "validation_failed") } else { (400, "invalid_request") };
+                assert_eq!((response.status.as_u16(), response.error()), expected, "{path} {shown:.80}");
             }
         }
         assert_eq!(count(server, "otps").await?.as_deref(), Some("0"));
@@ -81,7 +79,7 @@ fn json_that_two_readers_could_understand_differently_is_refused_ht_01() -> Resu
 fn what_was_sent_is_not_echoed_in_the_complaint_ht_01() -> Result<()> {
     with_server(async |server| {
         for body in [
-            r#"{"email":"a@acme.test","canary-name":"canary-value"}"#,
+            r#"{"email":"a@acme.test","canary name":"canary-value"}"#,
             r#"{"email":["canary-value"]}"#,
             r#"{"email":"canary-value","email":"canary-value"}"#,
             r#"{"email":"canary-value"}"#,

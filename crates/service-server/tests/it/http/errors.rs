@@ -93,7 +93,7 @@ async fn refused_requests(server: &TestServer) -> Result<Vec<(&'static str, u16,
     let long = "a".repeat(9_000);
     Ok(vec![
         ("invalid_request", 400, post("/v1/otp-tokens", json!([]))),
-        ("invalid_request", 400, post("/v1/otp-tokens", json!({}))),
+        ("validation_failed", 422, post("/v1/otp-tokens", json!({}))),
         ("invalid_request", 400, post("/v1/otp-tokens", json!({ "email": 1 }))),
         ("invalid_request", 400, post("/v1/otp-tokens", json!({ "email": "unknown" }))),
         ("invalid_request", 400, post("/v1/login-options", json!({ "email": "a@acme.test", "unknown": 1 }))),

@@ -182,7 +182,8 @@ fn it_is_refreshed_for_its_user_only_mc_06_mc_08() -> Result<()> {
             check(&refresh(server, bearer, &mcp.refresh_token).await?, 401, "invalid_token");
         }
         assert_eq!(column(server, mcp.grant_id, "grants.*::text || xmin::text").await?, before);
-        for body in [json!({}), json!({ "refresh_token": 1 }), json!({ "refresh_token": "x", "client_id": "y" })] {
+        check(&post(server, REFRESH, &ann.access_token, &json!({})).await?, 422, "validation_failed");
+        for body in [json!({ "refresh_token": 1 }), json!({ "refresh_token": "x", "client_id": "y" })] {
             check(&post(server, REFRESH, &ann.access_token, &body).await?, 400, "invalid_request");
         }
         taken(&refresh(server, &mcp.access_token, &mcp.refresh_token).await?).map(drop)

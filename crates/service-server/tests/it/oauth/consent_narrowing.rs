@@ -142,7 +142,7 @@ fn a_page_from_before_access_was_removed_gives_nothing_of_it_back() -> Result<()
         assert_eq!(boxes(&page), (vec!["audit:read"], vec!["read", "write"]));
         // In another window the person removes the app.
         let apps = tab.get("/account/apps").await?;
-        let remove = apps.text.split("action=\"").filter_map(|rest| rest.split('"').next());
+        let remove = apps.text.split("href=\"").filter_map(|rest| rest.split('"').next());
         let remove = remove.into_iter().find(|path| path.ends_with("/remove")).context("no button")?.to_owned();
         tab.submit(&remove, &[]).await?;
         let fields = [

@@ -90,6 +90,29 @@ fn check_refused(outcome: &Outcome, expected: &[&str]) -> Result<()> {
 }
 
 #[test]
+fn variables_of_kubernetes_are_ignored_with_a_warning_op_03() -> Result<()> {
+    let operator = Operator::new()?;
+    let links = [
+        ("SERVICED_PORT", "tcp://10.96.0.11:8080"),
+        ("SERVICED_SERVICE_HOST", "10.96.0.11"),
+        ("SERVICED_SERVICE_PORT_HTTP", "8080"),
+        ("SERVICED_PORT_8080_TCP_ADDR", "10.96.0.11"),
+        ("SERVICED_MAIL_PORT", "tcp://10.96.0.12:25"),
+    ];
+    let outcome = operator.check(None, &links)?;
+    ensure!(outcome.success && outcome.text.contains("mail.port = 587  (default)"), "{}", outcome.text);
+    for (name, _) in links {
+        let expected = format!("Warning: environment variable {name} is ignored: Kubernetes");
+        assert!(outcome.text.contains(&expected), "{name}: {}", outcome.text);
+    }
+    for (name, value) in [("SERVICED_PORT", "8080"), ("SERVICED_PORT_8080_TCP_ADDR", "service.example")] {
+        let complaint = format!("environment variable {name} is not a known setting");
+        check_refused(&operator.check(None, &[(name, value)])?, &[&complaint])?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_complete_configuration_passes_and_every_setting_is_shown_with_its_source() -> Result<()> {
     let operator = Operator::new()?;
     let outcome = operator.check(Some("[http]\nlisten = \"127.0.0.1:1234\"\n"), &[])?;
@@ -133,6 +156,7 @@ fn a_wrong_value_is_named_with_its_source_and_what_is_expected() -> Result<()> {
         ("http.in_flight", &["0", "all"]),
         ("http.deadline_seconds", &["0", "-1", "nan", "inf", "1s", ""]),
         ("http.body_limit_bytes", &["0", "64k"]),
+        ("http.lame_duck_seconds", &["x", "-1", "601", "NaN", ""]),
         ("http.drain_seconds", &["x"]),
         ("database.ca_file", &["/nonexistent/ca.pem", "/dev/null"]),
         ("database.connections", &["0", "x"]),
@@ -331,4 +355,27 @@ fn variables_that_are_no_text_are_no_defect() -> Result<()> {
         check_refused(&finish(operator.command("check-config").env(name, &odd))?, &[name, "is not text"])?;
     }
     Ok(())
+}
+
+#[test]
+fn every_problem_of_the_brand_is_reported_at_once_fh_13() -> Result<()> {
+    let operator = Operator::new()?;
+    let logo = operator.file("logo.svg", "<svg><script>alert(1)</script></svg>")?;
+    let file = format!(
+        "[brand]\nname = \"<b>Acme</b>\"\nlogo = \"{logo}\"\ncolor = \"green\"\nsupport_url = \"http://acme.test\"\n\
+         support_email = \"help\"\nprivacy_url = \"javascript:alert(1)\"\nterms_url = \"/terms\"\n\
+         [mail]\ncode_in_subject = \"maybe\"\n"
+    );
+    let outcome = operator.check(Some(&file), &[])?;
+    let expected = [
+        "brand.name `<b>Acme</b>`",
+        "brand.logo `",
+        "brand.color `green`",
+        "brand.support_url `http://acme.test`",
+        "brand.support_email `help`",
+        "brand.privacy_url `javascript:alert(1)`",
+        "brand.terms_url `/terms`",
+        "mail.code_in_subject `maybe`",
+    ];
+    check_refused(&outcome, &expected)
 }

@@ -96,7 +96,7 @@ fn a_stopping_node_finishes_what_it_has_begun_and_begins_nothing() -> Result<()>
         let mut response = String::new();
         timeout(SOON, begun.read_to_string(&mut response)).await??;
         assert!(response.starts_with("HTTP/1.1 200 ") && response.contains("connection: close\r\n"), "{response}");
-        assert_eq!(node.terminate()?, Some(0));
+        assert_eq!(node.wait()?.code(), Some(0));
         Ok(())
     })
 }

@@ -13,12 +13,12 @@ use service_server::{
         clients::{self, Operator, blocked_hosts},
         revocation,
     },
-    tasks::heartbeat,
+    tasks::{heartbeat, housekeeping},
 };
 use service_testkit::{
     dns_server::DnsServer,
     process::Process,
-    server::{Setup, SignedIn, TestServer},
+    server::{Setup, SignedIn, TestServer, with_server},
     settings::Settings,
 };
 
@@ -28,7 +28,7 @@ use crate::support::{
     failover::Pair,
 };
 
-/// A heartbeat is due every five seconds.
+/// A heartbeat is due every second.
 const AT_MOST: Duration = Duration::from_secs(12);
 
 fn start(server: &TestServer, settings: &Settings) -> Result<Process> {
@@ -55,11 +55,21 @@ async fn check_fenced(node: &Process, token: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Changes the heartbeats just after this process wrote its own. A heartbeat that is under way would replace the change.
+async fn change_heartbeats(server: &TestServer, change: &str) -> Result<()> {
+    let own = format!("select beat_at from node_heartbeats where node_id = '{}'", server.app.node_id);
+    let (before, began) = (server.sql(&own).await?, Instant::now());
+    while server.sql(&own).await? == before {
+        ensure!(began.elapsed() < AT_MOST, "no heartbeat is written");
+    }
+    server.sql(&format!("update node_heartbeats set {change}")).await.map(drop)
+}
+
 /// What is written down is another cluster, as it is after a dump was restored into this one.
 const FROM_ANOTHER_CLUSTER: &str = "update installation set system_identifier = '1'";
 
 #[test]
-fn a_dump_that_was_restored_into_another_cluster_is_fenced_rv_26() -> Result<()> {
+fn a_dump_that_was_restored_into_another_cluster_is_fenced_rv_26_op_08() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         server.sql(FROM_ANOTHER_CLUSTER).await?;
@@ -137,7 +147,7 @@ fn an_anchor_outside_the_database_tells_of_a_snapshot_that_was_put_back_rv_26() 
         drop(node);
         drop(start(server, &settings)?);
         // The same server on the same timeline, as it was an hour ago.
-        server.sql("update node_heartbeats set beat_at = beat_at - interval '1 hour'").await?;
+        change_heartbeats(server, "beat_at = beat_at - interval '1 hour'").await?;
         check_fenced(&start(server, &settings)?, None).await?;
         let because = "select fenced_because from installation";
         assert_eq!(server.sql(because).await?.as_deref(), Some("anchor_ahead"));
@@ -152,7 +162,7 @@ fn an_anchor_outside_the_database_tells_of_a_snapshot_that_was_put_back_rv_26() 
 #[test]
 fn a_node_that_ran_on_notices_that_its_heartbeat_is_gone_rv_26() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        server.sql("update node_heartbeats set beat_at = beat_at - interval '1 hour'").await?;
+        change_heartbeats(server, "beat_at = beat_at - interval '1 hour'").await?;
         heartbeat::beat(&server.app).await?;
         assert_eq!(server.http.get("/.well-known/jwks.json", None).await?.status, 503);
         Ok(())
@@ -162,11 +172,27 @@ fn a_node_that_ran_on_notices_that_its_heartbeat_is_gone_rv_26() -> Result<()> {
 #[test]
 fn a_node_whose_heartbeats_are_all_gone_is_fenced_if_the_others_are_old_rv_26() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        server
-            .sql("update node_heartbeats set node_id = gen_random_uuid(), beat_at = beat_at - interval '1 hour'")
-            .await?;
+        change_heartbeats(server, "node_id = gen_random_uuid(), beat_at = beat_at - interval '1 hour'").await?;
         heartbeat::beat(&server.app).await?;
         assert_eq!(server.http.get("/.well-known/jwks.json", None).await?.status, 503);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_that_slept_for_days_is_not_fenced_rv_26() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        server.advance(3 * 86_400);
+        // When the machine wakes, old rows are deleted before the next heartbeat.
+        housekeeping::clean_once(&server.app).await?;
+        heartbeat::beat(&server.app).await?;
+        assert_eq!(server.http.get("/v1/whoami", Some(&ann.access_token)).await?.status, 401);
+        assert_eq!(server.refresh(&ann.refresh_token).await?.status, 200);
+        // Nodes that ended are still forgotten.
+        server.sql("insert into node_heartbeats select gen_random_uuid(), beat_at - interval '2 days' from node_heartbeats").await?;
+        housekeeping::clean_once(&server.app).await?;
+        assert_eq!(server.sql("select count(*)::text from node_heartbeats").await?.as_deref(), Some("1"));
         Ok(())
     })
 }
@@ -364,14 +390,16 @@ fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> 
         let file = folder.path().join("audit.jsonl");
         let copy = server.sql("select string_agg(row_to_json(e)::text, E'\\n') from audit_events e").await?;
         std::fs::write(&file, copy.context("no events")?)?;
-        restore_backup(server).await?;
         for table in tables {
             server.sql(&format!("delete from {table}; insert into {table} select * from {table}_before")).await?;
         }
         assert!(route(server, "a.test").await?.is_some() && route(server, "d.test").await?.is_some());
+        restore_backup(server).await?;
         let node = start(server, &server.settings)?;
         check_fenced(&node, None).await?;
         run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        // This process may have closed its fence too; it opens again with the next heartbeat.
+        heartbeat::beat(&server.app).await?;
         for (domain, routed) in [("a.test", false), ("b.test", false), ("c.test", true), ("d.test", false)] {
             assert_eq!(route(server, domain).await?.is_some(), routed, "{domain}");
         }

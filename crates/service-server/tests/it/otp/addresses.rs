@@ -22,7 +22,7 @@ async fn assert_untouched(server: &TestServer) -> Result<()> {
 #[test]
 fn what_is_no_address_gets_no_code_and_leaves_no_trace_ot_02() -> Result<()> {
     with_server(async |server| {
-        let mut bodies = vec![json!({})];
+        let mut bodies = Vec::new();
         let long = format!("a@{}acme.test", "b.".repeat(125));
         let long_local = format!("{}@acme.test", "a".repeat(65));
         for email in [
@@ -53,6 +53,8 @@ fn what_is_no_address_gets_no_code_and_leaves_no_trace_ot_02() -> Result<()> {
             let response = server.http.post("/v1/otp-tokens", &body).await?;
             assert_refused(&response, 400, "invalid_request");
         }
+        let missing = server.http.post("/v1/otp-tokens", &json!({})).await?;
+        assert_eq!((missing.status.as_u16(), missing.error()), (422, "validation_failed"));
         assert_untouched(server).await
     })
 }

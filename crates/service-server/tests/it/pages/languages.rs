@@ -72,10 +72,10 @@ async fn code_mail(server: &TestServer, language: &str, email: &str) -> Result<(
 fn a_mail_is_in_the_language_of_the_request_that_caused_it() -> Result<()> {
     with_server(async |server| {
         let (subject, text) = code_mail(server, "de", "ann@acme.test").await?;
-        assert_eq!(subject, "Ihr Anmeldecode");
+        assert!(subject.starts_with("Service: Code "), "{subject}");
         assert!(text.contains("Er läuft in 10 Minuten ab.") && text.contains("15. Januar 2027, 08:00 UTC"), "{text}");
         let (subject, text) = code_mail(server, "fr", "bob@acme.test").await?;
-        assert_eq!(subject, "Your sign-in code");
+        assert!(subject.starts_with("Service code: "), "{subject}");
         assert!(text.contains("Expires in 10 minutes.") && text.contains("15 January 2027, 08:00 UTC"), "{text}");
         let ann = server.sign_in("cid@acme.test", "read write").await?;
         let request = server.http.request(Method::POST, "/v1/cli/tokens").header("accept-language", "de");

@@ -14,8 +14,14 @@ use futures_util::future::{join_all, try_join_all};
 use service_api::{errors::Reason, ids::GrantId};
 use service_rules::revocation::{Subject, position::FeedPosition};
 use service_server::{
-    app::App, clock::Clock, config::DatabaseConfig, crypto::random, database::Database,
-    flows::revocation::RevocationTransaction, store, tasks::revocation_feed::read_lanes,
+    app::App,
+    clock::Clock,
+    config::{DatabaseConfig, DatabaseUrl},
+    crypto::random,
+    database::Database,
+    flows::revocation::RevocationTransaction,
+    store,
+    tasks::revocation_feed::read_lanes,
 };
 use service_testkit::{
     pooler::Pooler,
@@ -54,7 +60,7 @@ impl Follower {
     }
 
     fn connect(&self) -> Result<Database> {
-        let url = self.urls[self.failed % self.urls.len()].clone().into();
+        let url = DatabaseUrl::parse(&self.urls[self.failed % self.urls.len()]).context("no URL")?;
         Database::new(&DatabaseConfig { url, ..self.settings.clone() }, 1, &Arc::default())
     }
 

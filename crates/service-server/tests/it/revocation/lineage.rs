@@ -282,7 +282,18 @@ fn older_tokens_of_a_compromised_session_stay_and_one_button_revokes_them_rv_05(
         let place = |text: &str| page.text.find(text).with_context(|| format!("{text}: {}", page.text));
         assert!(place("from long ago")? < place("<bdi>young</bdi>")?, "what is suspected does not come first");
         assert!(page.text.contains("Created by a compromised session"), "{}", page.text);
-        assert_eq!(tab.submit("/account/suspected-tokens/revoke", &[]).await?.status, 303);
+        let path = "/account/suspected-tokens/revoke";
+        assert!(page.text.contains(&format!("href=\"{path}\"")) && !page.text.contains(&format!("action=\"{path}\"")));
+        let question = tab.get(path).await?;
+        for said in ["Revoke these tokens?", "<bdi>from long ago ", "href=\"/account/tokens\">Cancel</a>"] {
+            assert!(question.text.contains(said), "{said}: {}", question.text);
+        }
+        assert!(!question.text.contains("young"), "{}", question.text);
+        assert_eq!(whoami(server, &old).await?.status, 200, "asking revokes");
+        assert_eq!(Tab::open(server)?.get(path).await?.next()?, "/sign-in");
+        let done = tab.submit(path, &[]).await?;
+        assert!(tab.get(done.next()?).await?.text.contains("role=\"status\">Tokens revoked.</p>"));
+        assert_eq!(tab.get(path).await?.next()?, "/account/tokens", "nothing is left to ask");
         assert_eq!(whoami(server, &old).await?.status, 401);
         assert!(!tab.get("/account/tokens").await?.text.contains("Created by a compromised session"));
         Ok(())
@@ -302,10 +313,14 @@ fn the_account_page_says_what_a_session_made_and_asks_what_becomes_of_it_rv_05()
         let begun = tab.get("/sign-in").await?;
         tab.sign_in(&server.mailbox, begun.next()?, "ann@acme.test").await?;
         let page = tab.get("/account/sessions").await?;
-        for expected in ["CLI token deploy", "MCP token pair, created", "name=\"made\""] {
-            assert!(page.text.contains(expected), "{expected}: {}", page.text);
-        }
         let path = format!("/account/sessions/{}/end", ann.grant_id);
+        let question = tab.get(&path).await?;
+        for expected in ["CLI token deploy", "MCP token pair, created"] {
+            for page in [&page, &question] {
+                assert!(page.text.contains(expected), "{expected}: {}", page.text);
+            }
+        }
+        assert!(question.text.contains("name=\"made\""), "{}", question.text);
         tab.submit(&path, &[("made", "revoke")]).await?;
         assert_eq!(whoami(server, &cli).await?.status, 401);
         check(&refresh(server, &mcp.access_token, &mcp.refresh_token).await?, 401, "invalid_token");

@@ -88,8 +88,9 @@ fn a_sender_is_refused_by_their_own_limit_and_never_by_that_of_others() -> Resul
         for sender in senders {
             let who = server.sign_in(sender, "read write").await?;
             let id = make(server, &who, "Harbour").await?;
-            for _ in 0..5 {
-                responses.push(invited_again(server, &who, &id, "dee@acme.test").await?);
+            // Another role each time: the same invitation again would send no mail.
+            for role in ["member", "viewer", "member", "viewer", "member"] {
+                responses.push(invited_again(server, &who, &id, "dee@acme.test", role).await?);
             }
             let path = format!("/v1/workspaces/{id}/invitations");
             let sixth = send(server, "POST", &path, &who, Some(&json!({ "email": "dee@acme.test" }))).await?;
@@ -120,11 +121,17 @@ fn a_sender_is_refused_by_their_own_limit_and_never_by_that_of_others() -> Resul
 }
 
 /// The answer to an invitation, without what differs between any two.
-async fn invited_again(server: &TestServer, ann: &SignedIn, workspace: &str, person: &str) -> Result<(String, String)> {
+async fn invited_again(
+    server: &TestServer,
+    ann: &SignedIn,
+    workspace: &str,
+    person: &str,
+    role: &str,
+) -> Result<(String, String)> {
     let path = format!("/v1/workspaces/{workspace}/invitations");
-    let invited = send(server, "POST", &path, ann, Some(&json!({ "email": person, "role": "member" }))).await?;
+    let invited = send(server, "POST", &path, ann, Some(&json!({ "email": person, "role": role }))).await?;
     ensure!(invited.status == 201, "{}", invited.text);
-    let mut text = invited.text.replace(person, "");
+    let mut text = invited.text.replace(person, "").replace(role, "");
     for field in ["id", "createdAt", "expiresAt"] {
         text = text.replace(invited.field(field), "");
     }
@@ -162,7 +169,7 @@ fn declined_blocked_and_without_an_account_look_the_same_to_the_workspace_rv_02(
         // Asked again, all three get the same answer, and the one who blocks gets no mail.
         let mut responses = Vec::new();
         for person in people {
-            responses.push(invited_again(server, &ann, &id, person).await?);
+            responses.push(invited_again(server, &ann, &id, person, "viewer").await?);
         }
         assert!(responses.windows(2).all(|two| two[0] == two[1]), "{responses:?}");
         server.mailbox.next_mail_to(people[0]).await?;
@@ -370,6 +377,38 @@ fn who_reports_a_token_does_not_tell_its_owner_where_they_are_rv_02() -> Result<
             let event = seen.iter().find(|event| event["event"] == name).with_context(|| format!("no {name}"))?;
             assert!(event.get("address").is_none(), "{event}");
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_repeated_invitation_is_the_same_one_and_mails_once_fh_22() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let id = make(server, &ann, "Harbour").await?;
+        let path = format!("/v1/workspaces/{id}/invitations");
+        let body = json!({ "email": "bob@acme.test", "role": "member" });
+        let ask = async || send(server, "POST", &path, &ann, Some(&body)).await;
+        let (first, second) = tokio::try_join!(ask(), ask())?;
+        assert_eq!((first.status.as_u16(), second.status.as_u16(), &second.text), (201, 201, &first.text));
+        let told = events(server, &ann, &id).await?;
+        assert_eq!(told.iter().filter(|event| event["event"] == "member.invited").count(), 1);
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        // Declining it is not told by a new one.
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        assert_eq!(decide(server, &bob, first.field("id"), "decline").await?.status, 204);
+        assert_eq!(ask().await?.text, first.text);
+        // Another role, or ten minutes, make another.
+        let viewer = json!({ "email": "bob@acme.test", "role": "viewer" });
+        let other = send(server, "POST", &path, &ann, Some(&viewer)).await?;
+        assert!(other.status == 201 && other.field("id") != first.field("id"), "{}", other.text);
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        server.advance(601);
+        let later = send(server, "POST", &path, &ann, Some(&viewer)).await?;
+        assert!(later.status == 201 && later.field("id") != other.field("id"), "{}", later.text);
+        server.mailbox.next_mail_to("bob@acme.test").await?;
+        let mails = server.mailbox.mails();
+        assert_eq!(mails.iter().filter(|mail| mail.subject.contains("invited")).count(), 3, "one for each invitation");
         Ok(())
     })
 }

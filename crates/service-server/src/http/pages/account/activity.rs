@@ -51,7 +51,7 @@ pub async fn show(
         title: &t.account.nav.activity,
         stylesheet: STYLESHEET,
         frame: Frame::of(reader, AccountPage::Activity, None),
-        events: events.data.iter().map(|event| EventShown::of(t, event)).collect(),
+        events: events.data.iter().map(|event| EventShown::of(reader.moments(), event)).collect(),
         later_page: cursor.is_some(),
         next: next_page(AccountPage::Activity, "", events.next_cursor.as_deref()),
     };

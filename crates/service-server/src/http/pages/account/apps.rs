@@ -8,13 +8,15 @@ use crate::{
     app::App,
     flows::{
         RequestMeta,
-        account::{self, apps::Apps as Found},
+        account::{self, AccountError, apps::Apps as Found},
     },
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When,
+            Moments, STYLESHEET, When,
             account::{AccountPage, Frame, Reader, after_form, next_page, not_shown, space_name},
+            confirm::Question,
+            done::Done,
             forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
@@ -58,7 +60,33 @@ pub async fn show(
     query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
-    apps_page(Reader::of(&app, &meta, &browser), query.get("cursor"), None).await
+    apps_page(Reader::of(&app, &meta, &browser).after(&query), query.get("cursor"), None).await
+}
+
+/// Asks before an app loses its access.
+pub async fn confirm_withdraw(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let reader = Reader::of(&app, &meta, &browser);
+    let texts = &reader.t.account;
+    match account::apps::find_name(&app, &browser, &id).await {
+        Ok(name) => {
+            let question = Question {
+                title: reader.t.confirm.remove_app.with("name", name).to_string(),
+                text: reader.t.confirm.remove_app_text.to_string(),
+                action: format!("/account/apps/{id}/remove"),
+                button: &texts.apps.remove,
+                back: AccountPage::Apps.path().to_owned(),
+                ..Question::default()
+            };
+            question.show(&app, &browser, reader.t)
+        }
+        Err(failure) => answer(reader, Err(failure)).await,
+    }
 }
 
 pub async fn withdraw(
@@ -67,8 +95,13 @@ pub async fn withdraw(
     PathId(id): PathId,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let done = account::apps::withdraw(&app, &meta, &form.browser, &id).await;
+    let done = account::apps::withdraw(&app, &meta, &form.browser, &id).await.map(Done::AppRemoved);
     let reader = Reader::of(&app, &meta, &form.browser);
+    answer(reader, done).await
+}
+
+/// The response to a form of this page.
+async fn answer(reader: Reader<'_>, done: Result<Done, AccountError>) -> Result<Response, ApiError> {
     match after_form(reader, done, AccountPage::Apps).await? {
         FormOutcome::Redirect(response) => Ok(response),
         FormOutcome::Problem(problem) => apps_page(reader, None, Some(problem)).await,
@@ -91,14 +124,15 @@ async fn apps_page(
         title: &t.account.nav.apps,
         stylesheet: STYLESHEET,
         frame: Frame::of(reader, AccountPage::Apps, problem),
-        apps: found.consents.data.iter().map(|consent| shown(t, &found, consent)).collect(),
+        apps: found.consents.data.iter().map(|consent| shown(reader.moments(), &found, consent)).collect(),
         later_page: cursor.is_some(),
         next: next_page(AccountPage::Apps, "", found.consents.next_cursor.as_deref()),
     };
     page(t, status, &template, None)
 }
 
-fn shown(t: &Texts, found: &Found, consent: &Consent) -> AppShown {
+fn shown(moments: Moments<'_>, found: &Found, consent: &Consent) -> AppShown {
+    let t = moments.t;
     AppShown {
         id: consent.id.to_string(),
         name: consent.client.name.clone(),
@@ -106,8 +140,8 @@ fn shown(t: &Texts, found: &Found, consent: &Consent) -> AppShown {
         host: consent.redirect_host.clone(),
         may: consent.scopes.words().map(|word| t.scope(word).to_owned()).collect(),
         space: space_name(t, &found.workspaces, consent.workspace_id),
-        granted: When::of(t, consent.granted_at),
-        expires: consent.expires_at.map(|at| When::of(t, at)),
-        used: When::of(t, consent.last_used_at),
+        granted: moments.of(consent.granted_at),
+        expires: consent.expires_at.map(|at| moments.of(at)),
+        used: moments.of(consent.last_used_at),
     }
 }

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod apps;
 pub mod overview;
 pub mod sessions;
+mod token_form;
 pub mod tokens;
 pub mod workspaces;
 
@@ -27,13 +28,15 @@ use crate::{
         sign_in::browser_session::Browser,
     },
     http::{
-        errors::{ApiError, api},
+        errors::{ApiError, api, pages::PageProblem},
         pages::{
-            When,
+            Moments, When,
+            done::Done,
             forms::{FormOutcome, FormProblem},
             request_browser::{Form, forget_cookie},
             see_other,
         },
+        query::Query,
     },
     locales::{Text, Texts},
 };
@@ -83,11 +86,22 @@ struct Reader<'a> {
     meta: &'a RequestMeta,
     browser: &'a Browser,
     t: &'a Texts,
+    /// The sealed message about the form that led here.
+    done: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
     fn of(app: &'a App, meta: &'a RequestMeta, browser: &'a Browser) -> Self {
-        Self { app, meta, browser, t: app.locales.of(meta.language) }
+        Self { app, meta, browser, t: app.locales.of(meta.language), done: None }
+    }
+
+    /// The user of a page whose address may have a message.
+    fn after(self, query: &'a Query) -> Self {
+        Self { done: query.get("done"), ..self }
+    }
+
+    fn moments(self) -> Moments<'a> {
+        Moments::now(self.app, self.t)
     }
 }
 
@@ -107,6 +121,8 @@ struct Frame<'a> {
     links: Vec<NavigationLink<'a>>,
     /// What went wrong with the form that was sent.
     problem: Option<String>,
+    /// What the form did that led here.
+    done: Option<String>,
 }
 
 impl<'a> Frame<'a> {
@@ -119,6 +135,7 @@ impl<'a> Frame<'a> {
             path: here.path(),
             links: AccountPage::ALL.map(link).into(),
             problem,
+            done: reader.done.and_then(|sealed| Done::open(app, browser, sealed)).map(|done| done.text(t)),
         }
     }
 }
@@ -136,12 +153,15 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
 /// Decides what a browser gets after a form.
 async fn after_form(
     reader: Reader<'_>,
-    done: Result<(), AccountError>,
+    done: Result<Done, AccountError>,
     here: AccountPage,
 ) -> Result<FormOutcome, ApiError> {
-    let Reader { app, meta, browser, t } = reader;
+    let Reader { app, meta, browser, t, .. } = reader;
     match done {
-        Ok(()) => see_other(here.path()).map(FormOutcome::Redirect),
+        Ok(done) => {
+            let message = done.seal(app, browser)?;
+            see_other(&format!("{}?done={message}", here.path())).map(FormOutcome::Redirect)
+        }
         Err(AccountError::NotSignedIn) => see_other("/sign-in").map(FormOutcome::Redirect),
         Err(AccountError::SignInTooOld) => {
             let flow = authorize::open_flow(app, meta, browser, authorize::SignInPurpose::Account).await?;
@@ -164,8 +184,12 @@ async fn after_form(
 pub async fn sign_out(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
-    form: Form,
+    form: Result<Form, ApiError>,
 ) -> Result<Response, ApiError> {
+    let form = form.map_err(|refused| match refused.problem() {
+        Some(PageProblem::UnknownBrowser) => refused.on_page(PageProblem::SignedOut),
+        _ => refused,
+    })?;
     account::sign_out(&app, &meta, &form.browser).await?;
     signed_out()
 }
@@ -202,11 +226,12 @@ struct EventShown {
 }
 
 impl EventShown {
-    fn of(texts: &Texts, event: &NamedEvent) -> Self {
+    fn of(moments: Moments<'_>, event: &NamedEvent) -> Self {
+        let texts = moments.t;
         let NamedEvent { event, name, role } = event;
         // For a change of role, the new role says more than the workspace.
         let role = role.filter(|_| event.event == EventName::RoleChanged.as_str()).map(|role| &**texts.role(role));
         let name = role.or(name.as_deref());
-        Self { at: When::of(texts, event.at), what: texts.event(event, name), address: event.address.clone() }
+        Self { at: moments.of(event.at), what: texts.event(event, name), address: event.address.clone() }
     }
 }

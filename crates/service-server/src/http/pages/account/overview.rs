@@ -66,8 +66,12 @@ pub async fn show(
         stylesheet: STYLESHEET,
         frame: Frame::of(reader, AccountPage::Overview, None),
         parts,
-        invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(t, invitation)).collect(),
-        events: overview.events.iter().map(|event| EventShown::of(t, event)).collect(),
+        invitations: overview
+            .invitations
+            .iter()
+            .map(|invitation| InvitationShown::of(reader.moments(), invitation))
+            .collect(),
+        events: overview.events.iter().map(|event| EventShown::of(reader.moments(), event)).collect(),
     };
     page(t, StatusCode::OK, &template, None)
 }

@@ -22,6 +22,7 @@ use crate::{
             see_other,
             workspace::refused,
         },
+        query::Query,
     },
     locales::Texts,
 };
@@ -54,9 +55,10 @@ pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
     RequestBrowser(browser): RequestBrowser,
+    query: Query,
 ) -> Result<Response, ApiError> {
     match browser {
-        Some(browser) => list_page(Reader::of(&app, &meta, &browser), StatusCode::OK, None).await,
+        Some(browser) => list_page(Reader::of(&app, &meta, &browser).after(&query), StatusCode::OK, None).await,
         None => see_other("/sign-in"),
     }
 }
@@ -92,7 +94,7 @@ pub(in crate::http::pages) async fn answer(
 }
 
 async fn list_page(reader: Reader<'_>, status: StatusCode, problem: Option<String>) -> Result<Response, ApiError> {
-    let Reader { app, meta, browser, t } = reader;
+    let Reader { app, meta, browser, t, .. } = reader;
     let Some(actor) = Actor::in_browser(browser, meta) else { return see_other("/sign-in") };
     let overview = pages::overview(app, &actor).await?;
     let workspaces = overview.workspaces.into_iter().map(|workspace| WorkspaceShown {
@@ -107,7 +109,11 @@ async fn list_page(reader: Reader<'_>, status: StatusCode, problem: Option<Strin
         title: &t.workspaces.title,
         stylesheet: STYLESHEET,
         frame: Frame::of(reader, AccountPage::Workspaces, problem),
-        invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(t, invitation)).collect(),
+        invitations: overview
+            .invitations
+            .iter()
+            .map(|invitation| InvitationShown::of(reader.moments(), invitation))
+            .collect(),
         workspaces: workspaces.collect(),
         blocked: blocked.map(|one| BlockedShown { id: one.workspace_id.to_string(), name: one.name }).collect(),
     };

@@ -21,7 +21,7 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When, page,
+            Moments, STYLESHEET, When, page,
             request_browser::RequestBrowser,
             see_other,
             workspace::{Visit, WorkspaceFrame, WorkspacePage},
@@ -165,7 +165,7 @@ pub async fn show(
         frame: visit.frame(WorkspacePage::Activity, header, problem),
         filter: FilterShown { member: field("member"), since: field("since"), until: field("until") },
         kinds: kinds(t, event),
-        events: found.data.into_iter().map(|event| shown(t, event)).collect(),
+        events: found.data.into_iter().map(|event| shown(visit.moments(), event)).collect(),
         part: !chosen(&query).is_empty() || query.get("cursor").is_some(),
     };
     page(t, status, &template, None)
@@ -200,12 +200,17 @@ fn kinds(t: &Texts, chosen: Option<EventName>) -> Vec<Kind> {
     names.into_iter().map(kind).collect()
 }
 
-fn shown(t: &Texts, event: WorkspaceEvent) -> ActivityShown {
-    let WorkspaceEvent { named, user, member, by } = event;
+fn shown(moments: Moments<'_>, event: WorkspaceEvent) -> ActivityShown {
+    let t = moments.t;
+    let WorkspaceEvent { named, user, member, by, invited } = event;
     let what = match (&named.name, named.role) {
+        (None, Some(role)) if invited.is_some() => {
+            let sentence = t.workspace.activity.invited.with("email", invited.unwrap_or_default());
+            sentence.with("role", t.role(role)).to_string()
+        }
         (Some(name), _) => format!("{}: {name}", t.workspace_event(&named.event.event)),
         (None, Some(role)) => format!("{}: {}", t.workspace_event(&named.event.event), t.role(role)),
         (None, None) => t.workspace_event(&named.event.event).to_owned(),
     };
-    ActivityShown { at: When::of(t, named.event.at), what, user, member, by, address: named.event.address }
+    ActivityShown { at: moments.of(named.event.at), what, user, member, by, address: named.event.address }
 }

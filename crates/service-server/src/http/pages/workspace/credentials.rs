@@ -16,7 +16,9 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When,
+            Moments, STYLESHEET, When,
+            confirm::Question,
+            done::Done,
             forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
@@ -55,7 +57,8 @@ struct CredentialShown {
     /// The end of a CLI token's secret; an app has none.
     hint: Option<String>,
     unverified: bool,
-    scopes: String,
+    /// What it may do, one sentence a scope.
+    may: Vec<String>,
     created: When,
     expires: When,
     used: Option<When>,
@@ -77,7 +80,40 @@ pub async fn show(
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
     let part = query.get("member").map_or(ListPart::From(query.get("cursor")), ListPart::Member);
-    credentials_page(Visit::of(&app, &meta, &browser, &id), part, None).await
+    credentials_page(Visit::of(&app, &meta, &browser, &id).after(&query), part, None).await
+}
+
+/// Asks before a credential is revoked.
+pub async fn confirm_revoke(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathIds(id, credential): PathIds,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = CredentialPath { workspace_id: &id, credential_id: &credential };
+    let found = match credentials::find(&app, &actor, path).await {
+        Ok(found) => found,
+        Err(failure) => return answer(visit, Err(failure)).await,
+    };
+    let (t, back) = (visit.t, WorkspacePage::Credentials.path(&id));
+    let (title, text) = if found.is_app {
+        (&t.confirm.remove_app_of, &t.confirm.remove_app_of_text)
+    } else {
+        (&t.confirm.revoke_token_of, &t.confirm.revoke_token_text)
+    };
+    let told = (!found.is_own).then(|| format!(" {}", t.confirm.member_told.with("email", &found.email)));
+    let question = Question {
+        title: title.with("name", found.name).with("email", found.email).to_string(),
+        text: format!("{text}{}", told.unwrap_or_default()),
+        action: format!("{back}/{credential}/revoke"),
+        button: &t.workspace.revoke,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
 }
 
 pub async fn revoke(
@@ -89,7 +125,15 @@ pub async fn revoke(
     let visit = Visit::of(&app, &meta, &form.browser, &id);
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
     let path = CredentialPath { workspace_id: &id, credential_id: &credential };
-    let done = credentials::revoke(&app, &actor, path).await;
+    // What is not found is not named. Revoking it says why.
+    let named = credentials::find(&app, &actor, path).await.ok();
+    let done =
+        named.map(|named| if named.is_app { Done::AppRemoved(named.name) } else { Done::TokenRevoked(named.name) });
+    answer(visit, credentials::revoke(&app, &actor, path).await.map(|()| done)).await
+}
+
+/// The response to a form of this page.
+async fn answer(visit: Visit<'_>, done: Result<Option<Done>, WorkspaceError>) -> Result<Response, ApiError> {
     match visit.after_form(done, WorkspacePage::Credentials).await? {
         FormOutcome::Redirect(response) => Ok(response),
         FormOutcome::Problem(problem) => credentials_page(visit, ListPart::From(None), Some(problem)).await,
@@ -124,7 +168,7 @@ async fn credentials_page(
         title: &t.workspace.nav.credentials,
         stylesheet: STYLESHEET,
         frame: visit.frame(WorkspacePage::Credentials, header, problem),
-        members: found.into_iter().map(|member| shown(t, &here, member)).collect(),
+        members: found.into_iter().map(|member| shown(visit.moments(), &here, member)).collect(),
         part: !matches!(part, ListPart::From(None)),
         // A cursor is written in letters that need no escape.
         next: next.map(|cursor| format!("{here}?cursor={cursor}")),
@@ -132,10 +176,10 @@ async fn credentials_page(
     page(t, status, &template, None)
 }
 
-fn shown(t: &Texts, here: &str, member: MemberCredentials) -> CredentialsOfMember {
+fn shown(moments: Moments<'_>, here: &str, member: MemberCredentials) -> CredentialsOfMember {
     let MemberCredentials { member, credentials: found } = member;
-    let tokens = found.cli_tokens.into_iter().map(|token| token_shown(t, token));
-    let apps = found.sessions.into_iter().map(|session| app_shown(t, session));
+    let tokens = found.cli_tokens.into_iter().map(|token| token_shown(moments, token));
+    let apps = found.sessions.into_iter().map(|session| app_shown(moments, session));
     let credentials: Vec<_> = tokens.chain(apps).collect();
     let cut = usize::try_from(found.total).is_ok_and(|total| total > credentials.len());
     CredentialsOfMember {
@@ -145,28 +189,28 @@ fn shown(t: &Texts, here: &str, member: MemberCredentials) -> CredentialsOfMembe
     }
 }
 
-fn token_shown(t: &Texts, token: BoundCliToken) -> CredentialShown {
+fn token_shown(moments: Moments<'_>, token: BoundCliToken) -> CredentialShown {
     CredentialShown {
         id: token.id.to_string(),
         name: token.name,
         hint: Some(token.hint),
         unverified: false,
-        scopes: token.scopes.to_string(),
-        created: When::of(t, token.created_at),
-        expires: When::of(t, token.expires_at),
-        used: token.last_used_at.map(|at| When::of(t, at)),
+        may: token.scopes.words().map(|word| moments.t.scope(word).to_owned()).collect(),
+        created: moments.of(token.created_at),
+        expires: moments.of(token.expires_at),
+        used: token.last_used_at.map(|at| moments.of(at)),
     }
 }
 
-fn app_shown(t: &Texts, session: BoundSession) -> CredentialShown {
+fn app_shown(moments: Moments<'_>, session: BoundSession) -> CredentialShown {
     CredentialShown {
         id: session.id.to_string(),
         name: session.client_name,
         hint: None,
         unverified: !session.name_verified,
-        scopes: session.scopes.to_string(),
-        created: When::of(t, session.created_at),
-        expires: When::of(t, session.expires_at),
-        used: Some(When::of(t, session.last_used_at)),
+        may: session.scopes.words().map(|word| moments.t.scope(word).to_owned()).collect(),
+        created: moments.of(session.created_at),
+        expires: moments.of(session.expires_at),
+        used: Some(moments.of(session.last_used_at)),
     }
 }

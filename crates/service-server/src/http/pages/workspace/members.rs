@@ -18,6 +18,8 @@ use crate::{
         errors::ApiError,
         pages::{
             STYLESHEET, When,
+            confirm::{HiddenField, Question},
+            done::Done,
             forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
@@ -93,7 +95,9 @@ pub async fn show(
     query: Query,
 ) -> Result<Response, ApiError> {
     match browser {
-        Some(browser) => members_page(Visit::of(&app, &meta, &browser, &id), query.get("cursor"), None).await,
+        Some(browser) => {
+            members_page(Visit::of(&app, &meta, &browser, &id).after(&query), query.get("cursor"), None).await
+        }
         None => see_other("/sign-in"),
     }
 }
@@ -108,7 +112,39 @@ pub async fn change_role(
     let (Some(actor), Some(role)) = (visit.actor(), role_in(&form)) else { return see_other("/sign-in") };
     let change = ChangeRole { role: Some(role) };
     let path = MemberPath { workspace_id: &id, user_id: &member };
-    answer(visit, workspaces::change_role(&app, &actor, path, &change).await.map(drop)).await
+    answer(visit, workspaces::change_role(&app, &actor, path, &change).await.map(|_| None)).await
+}
+
+/// Asks before a member is removed.
+pub async fn confirm_remove_member(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathIds(id, member): PathIds,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    if actor.user_id.to_string() == member {
+        return see_other(&format!("{}/leave", WorkspacePage::Members.path(&id)));
+    }
+    let path = MemberPath { workspace_id: &id, user_id: &member };
+    let found =
+        async { Ok((pages::find_member(&app, &actor, path).await?, workspaces::find(&app, &actor, &id).await?)) };
+    let (member, workspace) = match found.await {
+        Ok(found) => found,
+        Err(failure) => return answer(visit, Err(failure)).await,
+    };
+    let (t, back) = (visit.t, WorkspacePage::Members.path(&id));
+    let question = Question {
+        title: t.confirm.remove_member.with("email", member.email).with("workspace", workspace.name).to_string(),
+        text: t.confirm.remove_member_text.to_string(),
+        action: format!("{back}/members/{}/remove", member.user_id),
+        button: &t.workspace.remove,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
 }
 
 pub async fn remove_member(
@@ -120,7 +156,10 @@ pub async fn remove_member(
     let visit = Visit::of(&app, &meta, &form.browser, &id);
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
     let path = MemberPath { workspace_id: &id, user_id: &member };
-    answer(visit, workspaces::remove_member(&app, &actor, path).await).await
+    // What is not found is not named. Removing it says why.
+    let email = pages::find_member(&app, &actor, path).await.ok().map(|member| member.email);
+    let removed = workspaces::remove_member(&app, &actor, path).await;
+    answer(visit, removed.map(|()| email.map(Done::MemberRemoved))).await
 }
 
 pub async fn invite(
@@ -132,7 +171,34 @@ pub async fn invite(
     let visit = Visit::of(&app, &meta, &form.browser, &id);
     let (Some(actor), Some(role)) = (visit.actor(), role_in(&form)) else { return see_other("/sign-in") };
     let invite = Invite { email: form.get("email").to_owned(), role: Some(role) };
-    answer(visit, invitations::invite(&app, &actor, &id, &invite).await.map(drop)).await
+    answer(visit, invitations::invite(&app, &actor, &id, &invite).await.map(|_| None)).await
+}
+
+/// Asks before an invitation is revoked.
+pub async fn confirm_revoke_invitation(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathIds(id, invitation): PathIds,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = InvitationPath { workspace_id: &id, invitation_id: &invitation };
+    let invitation = match invitations::find(&app, &actor, path).await {
+        Ok(invitation) => invitation,
+        Err(failure) => return answer(visit, Err(failure)).await,
+    };
+    let (t, back) = (visit.t, WorkspacePage::Members.path(&id));
+    let question = Question {
+        title: t.confirm.revoke_invitation.with("email", invitation.email).to_string(),
+        text: t.confirm.revoke_invitation_text.to_string(),
+        action: format!("{back}/invitations/{}/revoke", invitation.id),
+        button: &t.workspace.revoke,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
 }
 
 pub async fn revoke_invitation(
@@ -144,7 +210,33 @@ pub async fn revoke_invitation(
     let visit = Visit::of(&app, &meta, &form.browser, &id);
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
     let path = InvitationPath { workspace_id: &id, invitation_id: &invitation };
-    answer(visit, invitations::revoke(&app, &actor, path).await).await
+    let email = invitations::find(&app, &actor, path).await.ok().map(|invitation| invitation.email);
+    let revoked = invitations::revoke(&app, &actor, path).await;
+    answer(visit, revoked.map(|()| email.map(Done::InvitationRevoked))).await
+}
+
+/// Asks before a member leaves.
+pub async fn confirm_leave(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let workspace = workspaces::find(&app, &actor, &id).await?;
+    let (t, back) = (visit.t, WorkspacePage::Members.path(&id));
+    let question = Question {
+        title: t.confirm.leave.with("name", workspace.name).to_string(),
+        text: t.workspace.leave_hint.to_string(),
+        action: format!("{back}/leave"),
+        field: Some(HiddenField::sure()),
+        button: &t.workspace.leave,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
 }
 
 pub async fn leave(
@@ -159,14 +251,15 @@ pub async fn leave(
         return see_other(&format!("/workspaces/{id}"));
     }
     let own = actor.user_id.to_string();
+    let name = workspaces::find(&app, &actor, &id).await.ok().map(|workspace| workspace.name);
     match workspaces::remove_member(&app, &actor, MemberPath { workspace_id: &id, user_id: &own }).await {
-        Ok(()) => see_other("/workspaces"),
+        Ok(()) => visit.go_to("/workspaces", name.map(Done::WorkspaceLeft)),
         Err(failure) => answer(visit, Err(failure)).await,
     }
 }
 
 /// Back to the page; or the page with what went wrong, or what has to be done first.
-async fn answer(visit: Visit<'_>, done: Result<(), WorkspaceError>) -> Result<Response, ApiError> {
+async fn answer(visit: Visit<'_>, done: Result<Option<Done>, WorkspaceError>) -> Result<Response, ApiError> {
     match visit.after_form(done, WorkspacePage::Members).await? {
         FormOutcome::Redirect(response) => Ok(response),
         FormOutcome::Problem(problem) => members_page(visit, None, Some(problem)).await,
@@ -179,20 +272,20 @@ async fn members_page(
     problem: Option<FormProblem>,
 ) -> Result<Response, ApiError> {
     let Some(actor) = visit.actor() else { return see_other("/sign-in") };
-    let t = visit.t;
+    let (t, moments) = (visit.t, visit.moments());
     let detail = pages::detail(visit.app, &actor, visit.id, cursor).await?;
     let members = detail.members.data.into_iter().map(|member| MemberShown {
         you: member.user_id == actor.user_id,
         id: member.user_id.to_string(),
         email: member.email,
         role: RoleShown::of(t, member.role),
-        since: When::of(t, member.joined_at),
+        since: moments.of(member.joined_at),
     });
     let invitations = detail.invitations.into_iter().map(|invitation| InvitedShown {
         id: invitation.id.to_string(),
         to: invitation.email,
         role: t.role(invitation.role),
-        until: When::of(t, invitation.expires_at),
+        until: moments.of(invitation.expires_at),
     });
     let (status, problem) = with_problem(problem);
     let template = MembersPage {

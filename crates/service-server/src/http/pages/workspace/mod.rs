@@ -7,6 +7,7 @@ pub mod connections;
 pub mod credentials;
 pub mod members;
 
+use axum::response::Response;
 use service_api::workspaces::Role;
 use service_rules::{display_name::DisplayNameError, space::SpaceError};
 
@@ -21,9 +22,12 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
+            Moments,
+            done::Done,
             forms::{FormOutcome, FormProblem},
             see_other,
         },
+        query::Query,
     },
     locales::{Sentence, Text, Texts},
 };
@@ -91,6 +95,8 @@ struct WorkspaceFrame<'a> {
     links: Vec<WorkspaceLink<'a>>,
     /// What went wrong with the form that was sent.
     problem: Option<String>,
+    /// What the form did that led here.
+    done: Option<String>,
 }
 
 /// The user of a browser at the pages of one workspace.
@@ -102,15 +108,26 @@ struct Visit<'a> {
     id: &'a str,
     connection: Option<&'a str>,
     t: &'a Texts,
+    /// The sealed message about the form that led here.
+    done: Option<&'a str>,
 }
 
 impl<'a> Visit<'a> {
     fn of(app: &'a App, meta: &'a RequestMeta, browser: &'a Browser, id: &'a str) -> Self {
-        Self { app, meta, browser, id, connection: None, t: app.locales.of(meta.language) }
+        Self { app, meta, browser, id, connection: None, t: app.locales.of(meta.language), done: None }
+    }
+
+    /// At a page whose address may have a message.
+    fn after(self, query: &'a Query) -> Self {
+        Self { done: query.get("done"), ..self }
     }
 
     fn actor(&self) -> Option<Actor<'a>> {
         Actor::in_browser(self.browser, self.meta)
+    }
+
+    fn moments(&self) -> Moments<'a> {
+        Moments::now(self.app, self.t)
     }
 
     /// At the page of one connection.
@@ -139,13 +156,26 @@ impl<'a> Visit<'a> {
             owner,
             path: here.path(self.id),
             problem,
+            done: self.done.and_then(|sealed| Done::open(self.app, self.browser, sealed)).map(|done| done.text(t)),
+        }
+    }
+
+    /// To a page that says what was done, if there is anything to say.
+    fn go_to(&self, path: &str, done: Option<Done>) -> Result<Response, ApiError> {
+        match done {
+            Some(done) => see_other(&format!("{path}?done={}", done.seal(self.app, self.browser)?)),
+            None => see_other(path),
         }
     }
 
     /// Decides what a browser gets after a form: a redirect, or the page at `here` with a problem.
-    async fn after_form(&self, done: Result<(), WorkspaceError>, here: WorkspacePage) -> Result<FormOutcome, ApiError> {
+    async fn after_form(
+        &self,
+        done: Result<Option<Done>, WorkspaceError>,
+        here: WorkspacePage,
+    ) -> Result<FormOutcome, ApiError> {
         match done {
-            Ok(()) => see_other(&here.path(self.id)).map(FormOutcome::Redirect),
+            Ok(done) => self.go_to(&here.path(self.id), done).map(FormOutcome::Redirect),
             Err(WorkspaceError::SignInTooOld) => {
                 let flow = authorize::open_flow(self.app, self.meta, self.browser, self.purpose()).await?;
                 see_other(&format!("/sign-in/{}", flow.id)).map(FormOutcome::Redirect)

@@ -28,7 +28,9 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When,
+            Moments, STYLESHEET, When,
+            confirm::{HiddenField, Question},
+            done::Done,
             forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
@@ -39,6 +41,7 @@ use crate::{
             },
         },
         path::PathIds,
+        query::Query,
     },
     locales::{Text, Texts},
 };
@@ -135,13 +138,13 @@ const fn is_verified(status: DomainStatus) -> bool {
 }
 
 impl<'a> DomainShown<'a> {
-    fn of(t: &'a Texts, domain: WorkspaceDomain) -> Self {
+    fn of(moments: Moments<'a>, domain: WorkspaceDomain) -> Self {
         Self {
-            state: domain_state(t, domain.status),
+            state: domain_state(moments.t, domain.status),
             verified: domain.status == DomainStatus::Verified,
             domain: domain.domain,
             value: domain.record.value,
-            checked: domain.checked_at.map(|at| When::of(t, at)),
+            checked: domain.checked_at.map(|at| moments.of(at)),
             last_error: domain.last_error,
         }
     }
@@ -152,9 +155,10 @@ pub async fn show(
     Extension(meta): Extension<RequestMeta>,
     RequestBrowser(browser): RequestBrowser,
     PathIds(id, connection): PathIds,
+    query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
-    connection_page(Visit::of(&app, &meta, &browser, &id), &connection, None, None).await
+    connection_page(Visit::of(&app, &meta, &browser, &id).after(&query), &connection, None, None).await
 }
 
 pub async fn set_provider(
@@ -260,6 +264,36 @@ pub async fn verify_domain(
     }
 }
 
+/// Asks before a domain is removed.
+pub async fn confirm_remove_domain(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathIds(id, connection): PathIds,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id).at_connection(&connection);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = ConnectionPath { workspace_id: &id, connection_id: &connection };
+    let found = pages::detail(&app, &actor, path).await?;
+    let named = query.get("domain").unwrap_or_default();
+    let Some(domain) = found.domains.into_iter().find(|domain| domain.domain == named) else {
+        return answer(visit, &connection, Err(DomainClaimError::NotFound), Step::Domain).await;
+    };
+    let (t, back) = (visit.t, path_of(&id, found.connection.id));
+    let question = Question {
+        title: t.confirm.remove_domain.with("domain", &domain.domain).to_string(),
+        text: t.confirm.remove_domain_text.to_string(),
+        action: format!("{back}/remove-domain"),
+        field: Some(HiddenField { name: "domain", value: domain.domain }),
+        button: &t.workspace.remove,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
+}
+
 pub async fn remove_domain(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
@@ -271,7 +305,38 @@ pub async fn remove_domain(
         let (actor, recent) = recently_signed_in(visit).await?;
         domains::remove(&app, &actor, recent, DomainPath { workspace_id: &id, domain: form.get("domain") }).await
     };
-    answer(visit, &connection, removed.await, Step::Domain).await
+    match removed.await {
+        Ok(()) => {
+            let done = Done::DomainRemoved(form.get("domain").to_owned());
+            visit.go_to(&format!("{}/{connection}", WorkspacePage::Connections.path(&id)), Some(done))
+        }
+        Err(error) => answer(visit, &connection, Err(error), Step::Domain).await,
+    }
+}
+
+/// Asks before a connection is deleted.
+pub async fn confirm_delete(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    RequestBrowser(browser): RequestBrowser,
+    PathIds(id, connection): PathIds,
+) -> Result<Response, ApiError> {
+    let Some(browser) = browser else { return see_other("/sign-in") };
+    let visit = Visit::of(&app, &meta, &browser, &id);
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let path = ConnectionPath { workspace_id: &id, connection_id: &connection };
+    let connection = connections::find(&app, &actor, path).await?;
+    let (t, back) = (visit.t, path_of(&id, connection.id));
+    let question = Question {
+        title: t.confirm.delete_connection.with("name", connection.name).to_string(),
+        text: t.connections.delete.lead.to_string(),
+        action: format!("{back}/delete"),
+        field: Some(HiddenField::sure()),
+        button: &t.connections.delete.button,
+        back,
+        ..Question::default()
+    };
+    question.show(&app, &browser, t)
 }
 
 pub async fn delete(
@@ -287,10 +352,13 @@ pub async fn delete(
     let path = ConnectionPath { workspace_id: &id, connection_id: &connection };
     let deleted = async {
         let (actor, recent) = recently_signed_in(visit).await?;
-        Ok(connections::delete(&app, &actor, recent, path).await?)
+        // What is not found is not named. Deleting it says why.
+        let name = connections::find(&app, &actor, path).await.ok().map(|connection| connection.name);
+        connections::delete(&app, &actor, recent, path).await?;
+        Ok(name)
     };
     match deleted.await {
-        Ok(()) => see_other(&WorkspacePage::Connections.path(&id)),
+        Ok(name) => visit.go_to(&WorkspacePage::Connections.path(&id), name.map(Done::ConnectionDeleted)),
         Err(error) => answer(visit, &connection, Err(error), Step::Delete).await,
     }
 }
@@ -336,7 +404,7 @@ async fn connection_page(
     let path = ConnectionPath { workspace_id: visit.id, connection_id: connection };
     let ConnectionDetail { header, connection, domains, other_domains } =
         pages::detail(visit.app, &actor, path).await?;
-    let t = visit.t;
+    let (t, moments) = (visit.t, visit.moments());
     let method = |method: AuthMethod| MethodShown {
         value: method.as_str(),
         name: match method {
@@ -354,15 +422,15 @@ async fn connection_page(
         frame: visit.frame(WorkspacePage::Connections, header, problem),
         path: path_of(visit.id, connection.id),
         state: StateShown::of(t, &connection),
-        health: Health::of(t, &connection),
+        health: Health::of(moments, &connection),
         steps: Steps::of(&connection, &domains, open),
-        domains: domains.into_iter().map(|domain| DomainShown::of(t, domain)).collect(),
-        other_domains: other_domains.into_iter().map(|domain| DomainShown::of(t, domain)).collect(),
+        domains: domains.into_iter().map(|domain| DomainShown::of(moments, domain)).collect(),
+        other_domains: other_domains.into_iter().map(|domain| DomainShown::of(moments, domain)).collect(),
         methods: AuthMethod::ALL.map(method),
         public_key: connection.public_key.clone().map(|key| Value::Object(key).to_string()),
         viewer: connection.default_role == DefaultRole::Viewer,
-        tried: connection.tried_at.map(|at| When::of(t, at)),
-        enabled: connection.enabled_at.map(|at| When::of(t, at)),
+        tried: connection.tried_at.map(|at| moments.of(at)),
+        enabled: connection.enabled_at.map(|at| moments.of(at)),
         c: connection,
     };
     page(t, status, &template, None)

@@ -27,7 +27,7 @@ use crate::{
     http::{
         errors::ApiError,
         pages::{
-            STYLESHEET, When,
+            Moments, STYLESHEET, When,
             forms::{FormOutcome, FormProblem, with_problem},
             page,
             request_browser::{Form, RequestBrowser},
@@ -35,6 +35,7 @@ use crate::{
             workspace::{Visit, WorkspaceFrame, WorkspacePage},
         },
         path::PathId,
+        query::Query,
     },
     locales::{Text, Texts},
 };
@@ -88,8 +89,8 @@ struct Health<'a> {
 }
 
 impl<'a> Health<'a> {
-    fn of(t: &'a Texts, connection: &SsoConnection) -> Self {
-        let (texts, health) = (&t.connections.health, &connection.health);
+    fn of(moments: Moments<'a>, connection: &SsoConnection) -> Self {
+        let (texts, health) = (&moments.t.connections.health, &connection.health);
         let is_bad = health.last_error_at > health.last_success_at;
         let verdict = match (is_bad, health.last_success_at) {
             (true, _) => &texts.bad,
@@ -100,8 +101,8 @@ impl<'a> Health<'a> {
         Self {
             verdict,
             is_bad,
-            last_success: health.last_success_at.map(|at| When::of(t, at)),
-            last_error: error.map(|(error, at)| (When::of(t, at), error)),
+            last_success: health.last_success_at.map(|at| moments.of(at)),
+            last_error: error.map(|(error, at)| (moments.of(at), error)),
         }
     }
 }
@@ -111,9 +112,10 @@ pub async fn show(
     Extension(meta): Extension<RequestMeta>,
     RequestBrowser(browser): RequestBrowser,
     PathId(id): PathId,
+    query: Query,
 ) -> Result<Response, ApiError> {
     match browser {
-        Some(browser) => connections_page(Visit::of(&app, &meta, &browser, &id), None).await,
+        Some(browser) => connections_page(Visit::of(&app, &meta, &browser, &id).after(&query), None).await,
         None => see_other("/sign-in"),
     }
 }
@@ -159,7 +161,7 @@ async fn connections_page(visit: Visit<'_>, problem: Option<FormProblem>) -> Res
         href: path_of(visit.id, connection.id),
         domains: domains_of(t, &domains, connection.id),
         state: StateShown::of(t, &connection),
-        health: Health::of(t, &connection),
+        health: Health::of(visit.moments(), &connection),
         name: connection.name,
         issuer: connection.issuer,
     };

@@ -126,7 +126,7 @@ async fn requirement_page(
         stylesheet: STYLESHEET,
         frame: visit.frame(WorkspacePage::Connections, header, problem),
         back: path_of(visit.id, connection.id),
-        required: connection.required_at.map(|at| When::of(t, at)),
+        required: connection.required_at.map(|at| visit.moments().of(at)),
         owners: owners.into_iter().map(owner).collect(),
         impact,
         c: connection,
