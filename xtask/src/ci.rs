@@ -24,15 +24,21 @@ struct Step {
     run: fn(&mut Steps) -> Result<()>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 10] = [
     Step { name: "lint", what: "formatting, words, documents, spelling, workflows, clippy, map", run: lint },
     Step { name: "deps", what: "forbidden dependencies, licences, bans, sources, unused dependencies", run: deps },
-    Step { name: "doc", what: "rustdoc with warnings as errors, manual pages", run: doc },
+    Step {
+        name: "doc",
+        what: "rustdoc with warnings as errors, manual pages, the documentation site and its links",
+        run: doc,
+    },
     Step { name: "bench", what: "a short benchmark, and a short measurement of capacity", run: bench },
     Step { name: "description", what: "the running service against its own description", run: description },
     Step { name: "test", what: "all tests that need neither a browser nor a keyring", run: test },
     Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
+    Step { name: "examples", what: "the client libraries and every example", run: examples },
     Step { name: "mcp", what: "MCP clients that others wrote, and the official conformance suite", run: mcp },
+    Step { name: "rehearsal", what: "a release, packed from the debug build, and what is in it", run: rehearsal },
 ];
 
 /// Dependencies that a crate must not have, because they would make its promise in ARCHITECTURE.md impossible to keep.
@@ -98,7 +104,8 @@ fn deps(steps: &mut Steps) -> Result<()> {
 fn doc(steps: &mut Steps) -> Result<()> {
     let warnings_are_errors = [("RUSTDOCFLAGS", "-D warnings")];
     steps.run_with("Documentation", "cargo doc --locked --quiet --no-deps --workspace", &warnings_are_errors)?;
-    steps.run("Manual pages", "cargo xtask man")
+    steps.run("Manual pages", "cargo xtask man")?;
+    steps.run("Documentation site", "cargo xtask book")
 }
 
 fn bench(steps: &mut Steps) -> Result<()> {
@@ -126,12 +133,20 @@ fn browser(steps: &mut Steps) -> Result<()> {
     )
 }
 
+fn examples(steps: &mut Steps) -> Result<()> {
+    steps.run("Client libraries and examples", "cargo xtask examples")
+}
+
 /// The clients that differ most from each other, and the official suites. `cargo xtask nightly` runs all clients.
 const MCP_CLIENTS: &str = "cargo xtask mcp-interop --client ts-v1 --client ts-v2-2026 --client python --client service \
     --client authorization-suite --client server-suite";
 
 fn mcp(steps: &mut Steps) -> Result<()> {
     steps.run("MCP clients and the conformance suite", MCP_CLIENTS)
+}
+
+fn rehearsal(steps: &mut Steps) -> Result<()> {
+    steps.run("A rehearsal of a release", "cargo xtask dist --rehearse")
 }
 
 fn depends(package: &str, on: &str) -> Result<bool> {

@@ -1,22 +1,29 @@
-//! Development tasks: `cargo xtask dev | ci | nightly | words | docs | typos | workflows | map | bench | capacity |
-//! engine-settings | clients | mcp-interop | schemathesis | screenshots | faults | man | cli-kills`.
+//! Development tasks: `cargo xtask dev | quickstart | ci | nightly | words | docs | typos | workflows | map | bench |
+//! capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | man | book |
+//! dist | cli-kills`.
 
 mod bench;
+mod book;
 mod capacity;
 mod ci;
 mod cli_kills;
 mod clients;
 mod dev;
+mod dist;
 mod docs;
 mod engine_settings;
+mod examples;
 mod faults;
 mod files;
 mod man;
 mod map;
 mod mcp_interop;
 mod nightly;
+mod progress;
+mod quickstart;
 mod schemathesis;
 mod screenshots;
+mod sdk;
 mod steps;
 mod tools;
 mod words;
@@ -37,6 +44,8 @@ struct Arguments {
 enum Command {
     /// Run PostgreSQL, a mailbox and the server, with a demo user and workspace
     Dev(dev::DevOptions),
+    /// Follow the README from a clean clone, with a stopwatch
+    Quickstart(quickstart::QuickstartOptions),
     /// Run all checks that a change must pass
     Ci(ci::CiOptions),
     /// Run the checks that take too long for every change: long fault loops and the whole benchmark
@@ -45,6 +54,8 @@ enum Command {
     Map(map::MapOptions),
     /// Check that the documents name files that exist
     Docs(docs::DocsOptions),
+    /// Build the documentation site in target/book, and check its links
+    Book,
     /// Look for misspelt words
     Typos,
     /// Check the workflows of GitHub Actions
@@ -59,6 +70,10 @@ enum Command {
     EngineSettings(engine_settings::EngineSettingsOptions),
     /// Install the third-party clients that the tests `browser` and `clients` use
     Clients,
+    /// Generate and pack the client libraries for TypeScript and Python
+    Sdk,
+    /// Run the client libraries and every example against a server
+    Examples,
     /// Let MCP clients that others wrote connect to the service, and run the official conformance suite
     McpInterop(mcp_interop::McpInteropOptions),
     /// Test the running service against its own description, with generated requests
@@ -67,8 +82,10 @@ enum Command {
     Screenshots,
     /// Kill nodes between commit and response, hundreds or thousands of times
     Faults(faults::FaultsOptions),
-    /// Write the manual pages of `service`
+    /// Write the manual pages of `service` and `serviced`
     Man(man::ManOptions),
+    /// Build a release: programs, archives, packages, images, checksums and their signature
+    Dist(dist::DistOptions),
     /// Kill `service` while it refreshes its session, a thousand times
     CliKills(cli_kills::CliKillsOptions),
 }
@@ -76,10 +93,12 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Dev(options) => dev::run(&options),
+        Command::Quickstart(options) => quickstart::run(&options),
         Command::Ci(options) => ci::run(&options),
         Command::Nightly => nightly::run(),
         Command::Map(options) => map::run(&options),
         Command::Docs(options) => docs::run(&options),
+        Command::Book => book::run(),
         Command::Typos => tools::typos(),
         Command::Workflows => tools::workflows(),
         Command::Words(options) => words::run(&options),
@@ -87,11 +106,14 @@ fn main() -> ExitCode {
         Command::Capacity(options) => capacity::run(&options),
         Command::EngineSettings(options) => engine_settings::run(&options),
         Command::Clients => clients::run(),
+        Command::Sdk => sdk::run(),
+        Command::Examples => examples::run(),
         Command::McpInterop(options) => mcp_interop::run(&options),
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
         Command::Man(options) => man::run(&options),
+        Command::Dist(options) => dist::run(&options),
         Command::CliKills(options) => cli_kills::run(&options),
     };
     match result {
@@ -117,7 +139,7 @@ fn build_server(release: bool) -> Result<std::path::PathBuf> {
 fn build_program(name: &str, release: bool) -> Result<std::path::PathBuf> {
     let mut build = std::process::Command::new("cargo");
     // All packages at once: of one alone, cargo would build dependencies again with other features.
-    build.args(["build", "--quiet", "--workspace", "--bin", name]).current_dir(root());
+    build.args(["build", "--workspace", "--bin", name]).current_dir(root());
     if release {
         build.arg("--release");
     }
@@ -134,4 +156,31 @@ fn say(text: &str) {
 #[expect(clippy::print_stderr, reason = "what happens meanwhile")]
 fn say_error(text: &str) {
     eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, error::ErrorKind};
+    use service_testkit::documents;
+
+    #[test]
+    fn every_command_in_the_documents_is_understood_by_its_program() {
+        let mut problems = Vec::new();
+        for document in documents::read_all().unwrap() {
+            for block in document.blocks() {
+                for (name, parser) in [
+                    ("cargo xtask", super::Arguments::command()),
+                    ("service", service_cli::command()),
+                    ("serviced", service_server::cli::command()),
+                ] {
+                    for words in documents::commands_of(&block, name) {
+                        let parsed = parser.clone().try_get_matches_from([vec![name.to_owned()], words].concat());
+                        let problem = parsed.err().filter(|error| error.kind() != ErrorKind::DisplayHelp);
+                        problems.extend(problem.map(|problem| format!("{}:{}: {problem}", document.path, block.line)));
+                    }
+                }
+            }
+        }
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
 }

@@ -15,6 +15,8 @@ pub(crate) fn run() -> Result<()> {
     let many = [("SERVICE_TEST_SIGN_INS", "10000")];
     let sign_ins = "cargo test --locked --workspace --test it -- operations::many_sign_ins --show-output";
     steps.run_with("Shards of 10,000 sign-ins", sign_ins, &many)?;
+    steps.run("The README from a clean clone", "cargo xtask quickstart")?;
+    steps.run("A release, built in two folders", "cargo xtask dist --compare")?;
     steps.run("Benchmark", "cargo xtask bench")?;
     steps.summarize();
     Ok(())

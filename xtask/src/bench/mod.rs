@@ -27,7 +27,7 @@ use service_testkit::{
     leaks::Leaks, mailbox::Mailbox, postgres::Cluster, process::Process, server::fresh_database, settings::Settings,
 };
 
-use crate::{build_server, root, say, say_error};
+use crate::{build_server, progress::Plan, root, say, say_error};
 
 #[derive(clap::Args)]
 pub(crate) struct BenchOptions {
@@ -60,6 +60,20 @@ pub(crate) struct BenchOptions {
     #[arg(long, hide = true, num_args = 4)]
     dawdle: Option<Vec<String>>,
 }
+
+/// The measurements in their order.
+const MEASUREMENTS: [&str; 10] = [
+    "mcp",
+    "whoami",
+    "otp_creation",
+    "cli_tokens",
+    "search",
+    "search_quota",
+    "half_sent",
+    "slow_provider",
+    "audit",
+    "refresh",
+];
 
 /// What both sides of a measurement share.
 pub(crate) struct Bench {
@@ -106,7 +120,7 @@ pub(crate) fn again_in_release() -> Result<()> {
     say_error("Building in release mode …");
     let arguments = std::env::args_os().skip(1);
     let status = Command::new("cargo")
-        .args(["run", "--quiet", "--release", "--package", "xtask", "--"])
+        .args(["run", "--release", "--package", "xtask", "--"])
         .args(arguments)
         .current_dir(root())
         .status()?;
@@ -115,9 +129,18 @@ pub(crate) fn again_in_release() -> Result<()> {
 }
 
 async fn measure(options: &BenchOptions) -> Result<()> {
+    let chosen = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
+    let mut plan = Plan::new(MEASUREMENTS.into_iter().filter(|name| chosen(name)).count());
+    ensure!(MEASUREMENTS.into_iter().any(chosen), "there is no such measurement; --help lists them");
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
-    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
+    let mut wanted = |name: &str| {
+        let is_chosen = chosen(name);
+        if is_chosen {
+            plan.begin(name);
+        }
+        is_chosen
+    };
     if wanted("mcp") {
         report(&mcp::measure(&bench).await?, options.json);
     }

@@ -17,7 +17,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use anyhow::Result;
 
 use self::{costs::Costs, machine::Machine};
-use crate::{bench, build_server, root, say, say_error};
+use crate::{bench, build_server, progress::Plan, root, say, say_error};
 
 #[derive(clap::Args)]
 pub(crate) struct CapacityOptions {
@@ -87,17 +87,22 @@ pub(crate) fn run(options: &CapacityOptions) -> Result<()> {
 }
 
 async fn measure(size: Size, server: Option<PathBuf>) -> Result<Costs> {
+    let mut plan = Plan::new(6);
     // First, while this process has freed no memory that it could use again.
+    plan.begin("memory of a revocation");
     let (revocation_bytes, revocation_seconds) = memory::per_revocation(size.revocations)?;
     let server = server.map_or_else(|| build_server(!cfg!(debug_assertions)), Ok)?;
     let mut machine = Machine::start(size, &server).await?;
     let mut costs = Costs { revocation_bytes, revocation_seconds, ..machine.describe().await? };
-    say_error("Filling tables …");
+    plan.begin("tables with many rows");
     rows::fill(&machine, &mut costs).await?;
-    say_error("Measuring operations …");
+    plan.begin("an idle node");
     machine.measure_idle().await?;
+    plan.begin("operations");
     loads::measure(&machine, &mut costs).await?;
+    plan.begin("memory of a node");
     memory::measure(&machine, &mut costs).await?;
+    plan.begin("more rows");
     rows::multiply(&mut machine, &mut costs).await?;
     Ok(costs)
 }

@@ -1,4 +1,4 @@
-//! Phrases that should not be in what people read: pages, mails, errors, messages of the command, the manual.
+//! Phrases that should not be in what people read: pages, mails, errors, messages of the command, the documents.
 
 use anyhow::{Context as _, Result};
 use proc_macro2::{TokenStream, TokenTree};
@@ -18,7 +18,9 @@ pub(super) fn measure(files: &[SourceFile], settings: &Settings) -> Result<Figur
     let places = &settings.read_by_people;
     let mut hits = Vec::new();
     for file in files {
-        let texts = if file.is_below(&places.whole) {
+        let texts = if file.is_below(&places.except) {
+            continue;
+        } else if file.is_below(&places.whole) {
             vec![Text { line: 1, text: without_tags(&file.text) }]
         } else if file.has_extension("rs") && file.is_below(&places.strings) {
             let tree = syn::parse_file(&file.text).with_context(|| format!("{} cannot be parsed", file.path))?;

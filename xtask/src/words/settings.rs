@@ -38,6 +38,8 @@ pub(super) struct ReadByPeople {
     pub(super) described_by: Vec<String>,
     /// Files that are text from beginning to end.
     pub(super) whole: Vec<String>,
+    /// Files below those that are not searched.
+    pub(super) except: Vec<String>,
 }
 
 impl Settings {
