@@ -24,7 +24,7 @@ struct Step {
     run: fn(&mut Steps) -> Result<()>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "lint", what: "formatting, words, documents, spelling, workflows, clippy, map", run: lint },
     Step { name: "deps", what: "forbidden dependencies, licences, bans, sources, unused dependencies", run: deps },
     Step {
@@ -38,6 +38,7 @@ const STEPS: [Step; 10] = [
     Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
     Step { name: "examples", what: "the client libraries and every example", run: examples },
     Step { name: "mcp", what: "MCP clients that others wrote, and the official conformance suite", run: mcp },
+    Step { name: "drills", what: "short drills of operation: nodes restarted behind proxies, outages", run: drills },
     Step { name: "rehearsal", what: "a release, packed from the debug build, and what is in it", run: rehearsal },
 ];
 
@@ -73,6 +74,9 @@ pub(crate) fn run(options: &CiOptions) -> Result<()> {
 const IN_PARTITIONS: &str = "cargo test --locked --quiet --workspace --test it -- \
     access::spaces contents::kinds contents::search:: oauth::authorization_code_grant oauth::consents operations::shards \
     otp::grant refresh::verdicts workspaces::";
+
+/// Tests that load the machine or measure how soon something happens. They would fail beside others on a slow machine.
+const ALONE: [&str; 3] = ["oauth::authorization_code_races", "operations::freshness", "otp::offices"];
 
 fn lint(steps: &mut Steps) -> Result<()> {
     steps.run("Formatting", "cargo fmt --all --check")?;
@@ -120,7 +124,11 @@ fn description(steps: &mut Steps) -> Result<()> {
 fn test(steps: &mut Steps) -> Result<()> {
     steps.run("Build of the tests", "cargo test --locked --quiet --workspace --no-run")?;
     // Tests wait for time limits and for the database more than they compute, so a few more than the cores can run.
-    steps.test("Tests", &["--workspace", "--", "--test-threads", "3"])?;
+    let side_by_side = ["--workspace", "--", "--test-threads", "3"];
+    let skipped = ALONE.iter().flat_map(|name| ["--skip", name]);
+    steps.test("Tests", &side_by_side.into_iter().chain(skipped).collect::<Vec<_>>())?;
+    let one_by_one = ["--workspace", "--test", "it", "--", "--test-threads", "1"];
+    steps.test("Tests that run alone", &one_by_one.into_iter().chain(ALONE).collect::<Vec<_>>())?;
     steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])
 }
 
@@ -143,6 +151,13 @@ const MCP_CLIENTS: &str = "cargo xtask mcp-interop --client ts-v1 --client ts-v2
 
 fn mcp(steps: &mut Steps) -> Result<()> {
     steps.run("MCP clients and the conformance suite", MCP_CLIENTS)
+}
+
+/// Shorter and slower than `cargo xtask nightly` has them, with the debug build.
+fn drills(steps: &mut Steps) -> Result<()> {
+    steps.run("Nodes restarted behind proxies", "cargo xtask ops roll --restarts 2 --rate 40")?;
+    steps.run("A database that is away", "cargo xtask ops outage")?;
+    steps.run("Nodes that start before their database", "cargo xtask ops outage --at-start 8")
 }
 
 fn rehearsal(steps: &mut Steps) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Development tasks: `cargo xtask dev | quickstart | ci | nightly | words | docs | typos | workflows | map | bench |
 //! capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | man | book |
-//! dist | cli-kills`.
+//! dist | ops | cli-kills`.
 
 mod bench;
 mod book;
@@ -19,6 +19,7 @@ mod man;
 mod map;
 mod mcp_interop;
 mod nightly;
+mod ops;
 mod progress;
 mod quickstart;
 mod schemathesis;
@@ -86,6 +87,8 @@ enum Command {
     Man(man::ManOptions),
     /// Build a release: programs, archives, packages, images, checksums and their signature
     Dist(dist::DistOptions),
+    /// Do to running nodes what happens to nodes, and measure what users notice
+    Ops(ops::OpsOptions),
     /// Kill `service` while it refreshes its session, a thousand times
     CliKills(cli_kills::CliKillsOptions),
 }
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Faults(options) => faults::run(&options),
         Command::Man(options) => man::run(&options),
         Command::Dist(options) => dist::run(&options),
+        Command::Ops(options) => ops::run(&options),
         Command::CliKills(options) => cli_kills::run(&options),
     };
     match result {

@@ -16,6 +16,9 @@ pub(crate) fn run() -> Result<()> {
     let sign_ins = "cargo test --locked --workspace --test it -- operations::many_sign_ins --show-output";
     steps.run_with("Shards of 10,000 sign-ins", sign_ins, &many)?;
     steps.run("The README from a clean clone", "cargo xtask quickstart")?;
+    steps.run("Nodes restarted behind proxies", "cargo run --release --package xtask -- ops roll")?;
+    steps.run("A database that is away", "cargo run --release --package xtask -- ops outage")?;
+    steps.run("Nodes before their database", "cargo run --release --package xtask -- ops outage --at-start 90")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;
     steps.run("Benchmark", "cargo xtask bench")?;
     steps.summarize();

@@ -26,6 +26,8 @@ impl Settings {
             ("http.ops_listen", "127.0.0.1:0"),
             ("http.lame_duck_seconds", "0"),
             ("database.url", database_url),
+            // Longer than by default, because a busy machine answers late.
+            ("database.deadline_seconds", "4"),
             ("secrets.root_keys", &format!("1:{}", Self::random_root_key()?)),
             ("mail.from", "Service <no-reply@service.test>"),
             ("mail.host", &smtp.ip().to_string()),

@@ -169,7 +169,7 @@ impl Mailbox {
     }
 }
 
-const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
+const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct State {
     smtp_address: SocketAddr,

@@ -5,8 +5,10 @@
 
 mod databases;
 mod password;
+mod place;
 mod supervisor;
 
+use std::env::temp_dir;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
@@ -41,24 +43,24 @@ pub enum Stop {
 }
 
 impl Cluster {
-    /// Starts a cluster in a temporary directory. Blocks for about a second.
+    /// Starts a cluster for tests. Blocks for about a second.
     pub fn start() -> Result<Self> {
-        Self::start_throwaway(&STATEMENTS_LOGGED, None)
+        Self::start_throwaway(&place::for_tests(), &STATEMENTS_LOGGED, None)
     }
 
     /// Starts a cluster that logs no statements, because logging would slow down a benchmark.
     pub fn start_quiet() -> Result<Self> {
-        Self::start_throwaway(&STATEMENTS_NOT_LOGGED, None)
+        Self::start_throwaway(&temp_dir(), &STATEMENTS_NOT_LOGGED, None)
     }
 
     /// Starts a cluster whose tables can be replicated one by one, and that can replicate tables of another.
     pub fn start_logical() -> Result<Self> {
-        Self::start_throwaway(&LOGICAL_REPLICATION, None)
+        Self::start_throwaway(&temp_dir(), &LOGICAL_REPLICATION, None)
     }
 
     /// Starts a cluster with `fsync` off, which the service must refuse.
     pub fn start_unsafe() -> Result<Self> {
-        Self::start_throwaway(&["fsync=off"], None)
+        Self::start_throwaway(&temp_dir(), &["fsync=off"], None)
     }
 
     /// Starts a cluster on this port, whose data stays in `directory` for the next start. It requires a password, which
@@ -80,7 +82,7 @@ impl Cluster {
 
     /// Starts a standby of the cluster on this port. Its name for `synchronous_standby_names` is `standby`.
     pub fn start_standby(primary: u16) -> Result<Self> {
-        Self::start_throwaway(&STATEMENTS_LOGGED, Some(primary))
+        Self::start_throwaway(&place::for_tests(), &STATEMENTS_LOGGED, Some(primary))
     }
 
     /// Returns the shared cluster of this test process. Callers wait while the first one starts it.
@@ -178,9 +180,9 @@ impl Cluster {
         self.resume()
     }
 
-    fn start_throwaway(log_settings: &[&str], primary: Option<u16>) -> Result<Self> {
+    fn start_throwaway(parent: &Path, log_settings: &[&str], primary: Option<u16>) -> Result<Self> {
         let private = fs::Permissions::from_mode(0o700);
-        let directory = tempfile::Builder::new().prefix("postgres-").permissions(private).tempdir()?;
+        let directory = tempfile::Builder::new().prefix("postgres-").permissions(private).tempdir_in(parent)?;
         let path = directory.path().canonicalize()?;
         let cluster = Self::launch(Launch { settings: log_settings, primary, ..Launch::throwaway(path) })?;
         // From here on the supervisor removes the directory.

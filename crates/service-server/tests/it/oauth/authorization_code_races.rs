@@ -33,8 +33,9 @@ fn of_a_hundred_uses_at_once_over_three_nodes_one_succeeds_ac_02() -> Result<()>
             let refused = responses.iter().filter(|response| response.error() == "invalid_grant").count();
             ensure!(
                 (good.len(), refused) == (1, AT_ONCE - 1),
-                "round {round}: {} succeeded, {refused} refused",
-                good.len()
+                "round {round}: {} succeeded, {refused} refused; {:?}",
+                good.len(),
+                responses.iter().find(|response| response.status == 503).map(|response| &response.text)
             );
             let token = good.first().context("none")?.field("access_token").to_owned();
             let who = clients[round % clients.len()].get("/v1/whoami", Some(&token)).await?;

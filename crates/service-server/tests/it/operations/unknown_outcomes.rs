@@ -66,6 +66,7 @@ fn a_commit_that_no_standby_confirmed_is_not_a_success() -> Result<()> {
         let database = fresh_database(&cluster).await?;
         let mut settings = server.settings.clone();
         settings.set("database.url", &cluster.service_url(&database));
+        settings.set("database.deadline_seconds", "2");
         let node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
         let http = &node.http;
         let sign_in = async |email| {

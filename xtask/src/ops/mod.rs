@@ -1,0 +1,47 @@
+//! `cargo xtask ops`: drills. Each starts real nodes, does to them what happens to nodes, prints one line of JSON with what
+//! it measured, and fails if a figure misses its limit.
+
+mod load;
+mod nodes;
+mod outage;
+mod proxies;
+mod roll;
+
+use anyhow::{Result, ensure};
+use clap::Subcommand;
+use serde_json::Value;
+
+use crate::say;
+
+#[derive(clap::Args)]
+pub(crate) struct OpsOptions {
+    #[command(subcommand)]
+    drill: Drill,
+}
+
+#[derive(Subcommand)]
+enum Drill {
+    /// Restart two nodes behind each proxy of `deploy/proxy` under load: no request fails
+    Roll(roll::RollOptions),
+    /// Stop and kill PostgreSQL for some seconds: no token check fails, and everything is served soon after
+    Outage(outage::OutageOptions),
+}
+
+pub(crate) fn run(options: &OpsOptions) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        match &options.drill {
+            Drill::Roll(options) => roll::run(options).await,
+            Drill::Outage(options) => outage::run(options).await,
+        }
+    })
+}
+
+/// Prints what a drill measured, and fails if it has not passed.
+fn report(measured: &Value, passed: bool) -> Result<()> {
+    let mut line = measured.clone();
+    line["passed"] = passed.into();
+    say(&line.to_string());
+    ensure!(passed, "the drill {} failed", measured["drill"]);
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Two nodes of the service on one database, as processes on addresses of their own that stay the same across restarts.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use service_server::config::SETTINGS;
+use service_testkit::leaks::Leaks;
+use service_testkit::mailbox::Mailbox;
+use service_testkit::ports;
+use service_testkit::postgres::Cluster;
+use service_testkit::process::command;
+use service_testkit::response::TestClient;
+use service_testkit::server::{SignedIn, fresh_database, otp_exchange, request_code, signed_in};
+use service_testkit::settings::Settings;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+use super::load::UserTokens;
+use crate::build_server;
+
+/// Every address of 127.0.0.0/8 is this machine, so the nodes can use the same ports, as nodes on two machines do.
+const ADDRESSES: [&str; 2] = ["127.0.0.11", "127.0.0.12"];
+
+/// Settings that have their defaults here, although tests change them.
+const AS_SHIPPED: [&str; 3] = ["http.lame_duck_seconds", "database.deadline_seconds", "keys.refresh_every_seconds"];
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_EVERY: Duration = Duration::from_millis(10);
+
+/// A database, a mailbox and two nodes.
+pub(super) struct Installation {
+    pub(super) cluster: Cluster,
+    pub(super) nodes: Vec<DrillNode>,
+    /// The port of the public listener of both nodes.
+    pub(super) port: u16,
+    /// The port of the internal listener of both nodes.
+    pub(super) ops_port: u16,
+    pub(super) directory: TempDir,
+    mailbox: Mailbox,
+}
+
+pub(super) struct DrillNode {
+    pub(super) http: TestClient,
+    ops: TestClient,
+    binary: PathBuf,
+    settings: Settings,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Installation {
+    /// Creates the database, and does not start the nodes.
+    pub(super) async fn prepare() -> Result<Self> {
+        let binary = build_server(!cfg!(debug_assertions))?;
+        let (cluster, mailbox) = (Cluster::start_quiet()?, Mailbox::start().await?);
+        let directory = tempfile::Builder::new().prefix("drill-").tempdir()?;
+        let (port, ops_port) = (ports::free()?, ports::free()?);
+        let database = fresh_database(&cluster).await?;
+        let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
+        settings.set("http.trusted_proxies", "127.0.0.1/32");
+        let defaults = SETTINGS.iter().filter(|setting| AS_SHIPPED.contains(&setting.key));
+        for (key, default) in defaults.filter_map(|setting| Some((setting.key, setting.default?))) {
+            settings.set(key, default);
+        }
+        let node = |address: &&str| {
+            let mut settings = settings.clone();
+            settings.set("http.listen", &format!("{address}:{port}"));
+            settings.set("http.ops_listen", &format!("{address}:{ops_port}"));
+            let client = |port| TestClient::new(format!("http://{address}:{port}"), Leaks::default());
+            let (http, ops) = (client(port)?, client(ops_port)?);
+            let log = directory.path().join(format!("{address}.log"));
+            Ok(DrillNode { http, ops, binary: binary.clone(), settings, log, child: None })
+        };
+        let nodes = ADDRESSES.iter().map(node).collect::<Result<_>>()?;
+        Ok(Self { cluster, nodes, port, ops_port, directory, mailbox })
+    }
+
+    /// Creates the database, and starts both nodes.
+    pub(super) async fn start() -> Result<Self> {
+        let mut installation = Self::prepare().await?;
+        for node in &mut installation.nodes {
+            node.start().await?;
+        }
+        Ok(installation)
+    }
+
+    /// Signs in this many users.
+    pub(super) async fn sign_in(&self, users: usize) -> Result<Vec<UserTokens>> {
+        let (leaks, http) = (Leaks::default(), &self.nodes.first().context("there is no node")?.http);
+        let mut sessions = Vec::new();
+        for user in 0..users {
+            let email = format!("person{user}@acme.test");
+            let (otp_id, code) = request_code(http, &self.mailbox, &leaks, &email).await?;
+            let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?;
+            let SignedIn { access_token, refresh_token, .. } = signed_in(&response)?;
+            sessions.push(UserTokens { access_token, refresh_token });
+        }
+        Ok(sessions)
+    }
+}
+
+impl DrillNode {
+    /// Starts the process; does not wait.
+    pub(super) fn spawn(&mut self) -> Result<()> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let mut run = Command::from(command(&self.binary, &self.settings, "run"));
+        self.child = Some(run.stdin(Stdio::null()).stderr(log).kill_on_drop(true).spawn()?);
+        Ok(())
+    }
+
+    pub(super) async fn start(&mut self) -> Result<()> {
+        self.spawn()?;
+        self.until_ready().await
+    }
+
+    /// Tells the process to stop, and waits until it has.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("the node does not run")?;
+        let pid = child.id().context("the node has exited")?.to_string();
+        ensure!(
+            Command::new("kill").args(["-TERM", &pid]).status().await?.success(),
+            "the node cannot be told to stop"
+        );
+        let status = child.wait().await?;
+        ensure!(status.success(), "a node that was told to stop exited with {status}\n{}", last_lines(&self.log)?);
+        Ok(())
+    }
+
+    pub(super) async fn is_ready(&self) -> bool {
+        self.ops.get("/readyz", None).await.is_ok_and(|response| response.status == 200)
+    }
+
+    pub(super) async fn until_ready(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while !self.is_ready().await {
+            if let Some(status) = self.child.as_mut().context("the node does not run")?.try_wait()? {
+                anyhow::bail!("a node exited with {status}\n{}", last_lines(&self.log)?);
+            }
+            ensure!(began.elapsed() < START_TIMEOUT, "a node is not ready\n{}", last_lines(&self.log)?);
+            sleep(POLL_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the value of a counter in `/metrics`.
+    pub(super) async fn counter(&self, name: &str) -> Result<f64> {
+        let metrics = self.ops.get("/metrics", None).await?.text;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line.with_context(|| format!("there is no counter {name}"))?.parse()?)
+    }
+}
+
+/// Returns the last lines of a file, for an error.
+fn last_lines(log: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(log)?;
+    let lines: Vec<&str> = text.lines().collect();
+    Ok(lines.iter().rev().take(10).rev().copied().collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,130 @@
+//! `cargo xtask ops outage`: takes PostgreSQL away from two nodes, while users work or before the nodes start.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use service_testkit::postgres::Stop;
+use service_testkit::server::refresh_body;
+use tokio::time::sleep;
+
+use super::load::UserTokens;
+use super::nodes::{DrillNode, Installation};
+use super::report;
+use crate::say_error;
+
+/// The longest that everything may take to be served again after the database is back.
+const SERVED_AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest that a node may take to be ready after the database that it waits for is there.
+const READY: Duration = Duration::from_secs(2);
+
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+#[derive(clap::Args)]
+pub(crate) struct OutageOptions {
+    /// How long PostgreSQL is away, once stopped and once killed
+    #[arg(long, default_value_t = 28)]
+    seconds: u64,
+    /// Start the nodes first, and PostgreSQL this many seconds later
+    #[arg(long, conflicts_with = "seconds")]
+    at_start: Option<u64>,
+}
+
+pub(super) async fn run(options: &OutageOptions) -> Result<()> {
+    match options.at_start {
+        Some(seconds) => before_start(Duration::from_secs(seconds)).await,
+        None => while_running(Duration::from_secs(options.seconds)).await,
+    }
+}
+
+async fn while_running(length: Duration) -> Result<()> {
+    let installation = Installation::start().await?;
+    let mut outages = Vec::new();
+    for how in ["stopped", "killed"] {
+        say_error(&format!("PostgreSQL is {how} for {} s", length.as_secs()));
+        outages.push(one_outage(&installation, how, length).await?);
+    }
+    let limit = SERVED_AGAIN.as_secs_f64();
+    let passed = outages.iter().all(|outage| {
+        outage["token_checks_failed"] == 0 && outage["served_again_seconds"].as_f64().is_some_and(|took| took <= limit)
+    });
+    report(&json!({ "drill": "outage", "seconds": length.as_secs(), "outages": outages }), passed)
+}
+
+async fn one_outage(installation: &Installation, how: &str, length: Duration) -> Result<Value> {
+    let session = installation.sign_in(1).await?.pop().context("no user is signed in")?;
+    for node in &installation.nodes {
+        ensure!(check(node, &session).await, "a new token does not work");
+    }
+    match how {
+        "killed" => installation.cluster.kill()?,
+        _ => installation.cluster.stop(Stop::Fast)?,
+    }
+    let (away, mut checks, mut failed) = (Instant::now(), 0_u64, 0_u64);
+    while away.elapsed() < length {
+        for node in &installation.nodes {
+            checks += 1;
+            failed += u64::from(!check(node, &session).await);
+        }
+        sleep(CHECK_EVERY).await;
+    }
+    if how == "killed" {
+        // What a killed postmaster has left behind is cleared away.
+        installation.cluster.stop(Stop::Immediate)?;
+    }
+    installation.cluster.resume()?;
+    let back = Instant::now();
+    // Served again: every node is ready and checks tokens, and a session is refreshed.
+    let mut refreshed = false;
+    let served = loop {
+        let mut ready = true;
+        for node in &installation.nodes {
+            checks += 1;
+            let accepted = check(node, &session).await;
+            failed += u64::from(!accepted);
+            ready &= accepted && node.is_ready().await;
+            refreshed = refreshed || refresh(node, &session).await?;
+        }
+        if ready && refreshed {
+            break back.elapsed();
+        }
+        ensure!(back.elapsed() < GIVE_UP, "the nodes do not serve again");
+    };
+    Ok(json!({
+        "how": how,
+        "token_checks": checks,
+        "token_checks_failed": failed,
+        "served_again_seconds": served.as_secs_f64(),
+    }))
+}
+
+async fn check(node: &DrillNode, session: &UserTokens) -> bool {
+    node.http.get("/v1/whoami", Some(&session.access_token)).await.is_ok_and(|response| response.status == 200)
+}
+
+async fn refresh(node: &DrillNode, session: &UserTokens) -> Result<bool> {
+    let response = node.http.post("/oauth/token", &refresh_body(&session.refresh_token)).await?;
+    ensure!(response.status == 200 || response.status == 503, "a refresh was refused: {}", response.text);
+    Ok(response.status == 200)
+}
+
+async fn before_start(length: Duration) -> Result<()> {
+    let mut installation = Installation::prepare().await?;
+    installation.cluster.stop(Stop::Fast)?;
+    for node in &mut installation.nodes {
+        node.spawn()?;
+    }
+    say_error(&format!("the nodes wait for PostgreSQL for {} s", length.as_secs()));
+    sleep(length).await;
+    installation.cluster.resume()?;
+    let back = Instant::now();
+    for node in &mut installation.nodes {
+        node.until_ready().await?;
+    }
+    let ready = back.elapsed();
+    let measured =
+        json!({ "drill": "outage", "at_start_seconds": length.as_secs(), "ready_seconds": ready.as_secs_f64() });
+    report(&measured, ready <= READY)
+}
