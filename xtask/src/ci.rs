@@ -76,7 +76,7 @@ const IN_PARTITIONS: &str = "cargo test --locked --quiet --workspace --test it -
     otp::grant refresh::verdicts workspaces::";
 
 /// Tests that load the machine or measure how soon something happens. They would fail beside others on a slow machine.
-const ALONE: [&str; 3] = ["oauth::authorization_code_races", "operations::freshness", "otp::offices"];
+const ALONE: [&str; 4] = ["oauth::authorization_code_races", "operations::freshness", "otp::offices", "refresh::races"];
 
 fn lint(steps: &mut Steps) -> Result<()> {
     steps.run("Formatting", "cargo fmt --all --check")?;

@@ -12,6 +12,9 @@ pub(crate) fn run() -> Result<()> {
     steps.run("MCP clients and the conformance suite", "cargo xtask mcp-interop")?;
     let in_partitions = [("SERVICE_TEST_PARTITIONS", "8")];
     steps.run_with("Tests on tables in partitions", "cargo test --locked --workspace", &in_partitions)?;
+    let long = [("SERVICE_TEST_LONG", "1")];
+    let races = "cargo test --locked --workspace --test it -- refresh::races oauth::authorization_code_races";
+    steps.run_with("Races at full length", races, &long)?;
     let many = [("SERVICE_TEST_SIGN_INS", "10000")];
     let sign_ins = "cargo test --locked --workspace --test it -- operations::many_sign_ins --show-output";
     steps.run_with("Shards of 10,000 sign-ins", sign_ins, &many)?;

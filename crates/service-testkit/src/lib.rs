@@ -20,6 +20,7 @@ pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod response;
+pub mod rounds;
 pub mod server;
 pub mod settings;
 pub mod tab;

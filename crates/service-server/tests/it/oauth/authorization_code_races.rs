@@ -4,11 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::try_join_all;
-use service_testkit::{leaks::Leaks, process::Process, response::TestClient, server::Setup, tab::Tab};
+use service_testkit::{leaks::Leaks, process::Process, response::TestClient, rounds::rounds, server::Setup, tab::Tab};
 
 use crate::support::authorize::{CALLBACK, asking, code, exchange, go_through, register};
-
-const CODES: usize = 100;
 
 const AT_ONCE: usize = 100;
 
@@ -17,7 +15,7 @@ const AT_ONCE: usize = 100;
 fn of_a_hundred_uses_at_once_over_three_nodes_one_succeeds_ac_02() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let start = || Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, &server.leaks);
-        let nodes = [start()?, start()?, start()?];
+        let (nodes, codes) = ([start()?, start()?, start()?], rounds(20, 100));
         let clients = nodes
             .iter()
             .map(|node| TestClient::new(node.http.url.clone(), Leaks::default()))
@@ -25,7 +23,7 @@ fn of_a_hundred_uses_at_once_over_three_nodes_one_succeeds_ac_02() -> Result<()>
         let client = register(server, "Web app", &[CALLBACK]).await?;
         let tab = Tab::open(server)?;
         go_through(server, &tab, &asking(&client, &[]), "ann@acme.test").await?;
-        for round in 0..CODES {
+        for round in 0..codes {
             let body = exchange(&client, &code(&tab.get(&asking(&client, &[])).await?)?);
             let uses = (0..AT_ONCE).map(|number| clients[number % clients.len()].post("/oauth/token", &body));
             let responses = try_join_all(uses).await?;
@@ -46,7 +44,7 @@ fn of_a_hundred_uses_at_once_over_three_nodes_one_succeeds_ac_02() -> Result<()>
         let living = server.sql("select count(*) from grants where revoked_at is null").await?;
         assert_eq!(living.as_deref(), Some("0"), "a session lives although its code was used twice");
         assert!(!server.cluster.log()?.contains("deadlock detected"), "deadlocks");
-        println!("{CODES} codes, {AT_ONCE} uses of each at once over {} processes: one success each", nodes.len());
+        println!("{codes} codes, {AT_ONCE} uses of each at once over {} processes: one success each", nodes.len());
         Ok(())
     })
 }

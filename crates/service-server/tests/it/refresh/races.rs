@@ -10,14 +10,13 @@ use service_testkit::{
     leaks::Leaks,
     process::Process,
     response::{TestClient, TestResponse},
+    rounds::rounds,
     server::{Setup, TestServer, otp_exchange, refresh_body, request_code, signed_in, with_server},
 };
 
 use crate::support::refresh::{check_refused, column, refreshed};
 
 const SERVICED: &str = env!("CARGO_BIN_EXE_serviced");
-
-const ROUNDS: usize = 200;
 
 const AT_ONCE: usize = 100;
 
@@ -34,14 +33,14 @@ fn successors(responses: &[TestResponse]) -> Result<BTreeSet<String>> {
 #[test]
 fn a_hundred_uses_at_once_over_three_nodes_leave_one_lineage_rf_05() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
-        let nodes = start(server, 3)?;
+        let (nodes, rounds) = (start(server, 3)?, rounds(40, 200));
         let (otp_id, code) = request_code(&nodes[0].http, &server.mailbox, &server.leaks, "ann@acme.test").await?;
         let ann = signed_in(&nodes[0].http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read")).await?)?;
         let mut token = ann.refresh_token.clone();
-        // Twenty thousand tokens are too many to search for; the first and the last are searched for.
+        // Thousands of tokens are too many to search for; the first and the last are searched for.
         let unsearched = |node: &Process| TestClient::new(node.http.url.clone(), Leaks::default());
         let clients = nodes.iter().map(unsearched).collect::<Result<Vec<_>>>()?;
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let body = refresh_body(&token);
             let uses = (0..AT_ONCE).map(|number| clients[number % clients.len()].post("/oauth/token", &body));
             let responses = try_join_all(uses).await?;
@@ -51,11 +50,11 @@ fn a_hundred_uses_at_once_over_three_nodes_leave_one_lineage_rf_05() -> Result<(
         }
         server.leaks.register("refresh token", &token);
         let issued = column(server, ann.grant_id, "issued").await?;
-        assert_eq!(issued.as_deref(), Some((ROUNDS + 1).to_string().as_str()));
+        assert_eq!(issued.as_deref(), Some((rounds + 1).to_string().as_str()));
         assert_eq!(column(server, ann.grant_id, "revoked_at").await?, None);
         let log = server.cluster.log()?;
         assert!(!log.contains("deadlock detected"), "deadlocks");
-        println!("{ROUNDS} rounds of {AT_ONCE} uses at once over {} processes: one successor each", nodes.len());
+        println!("{rounds} rounds of {AT_ONCE} uses at once over {} processes: one successor each", nodes.len());
         for node in &nodes {
             server.leaks.assert_clean("a node's log", &node.log());
         }
@@ -67,7 +66,7 @@ fn a_hundred_uses_at_once_over_three_nodes_leave_one_lineage_rf_05() -> Result<(
 fn a_node_killed_between_commit_and_response_costs_no_user_a_sign_in() -> Result<()> {
     Setup::default()
         .on_system_clock()
-        .run(async |server| faults::kill_between_commit_and_answer(server, Path::new(SERVICED), 200, |_| {}).await)
+        .run(async |server| faults::kill_between_commit_and_answer(server, Path::new(SERVICED), 50, |_| {}).await)
 }
 
 /// What was known about old tokens is in the database, not in a process (Keycloak, CVE-2026-9802).
