@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use service_api::Timestamp;
 use service_testkit::{
     postgres::{Cluster, Stop},
     process::Process,
@@ -73,7 +72,7 @@ fn after_thirty_seconds_without_a_database_no_token_is_accepted_until_it_is_back
         }
         println!("accepted for {:?}", stopped.elapsed());
         // The thirty seconds begin when the node last read revocations, which may be before the outage.
-        let since = Timestamp::now().as_duration().as_secs_f64() - last_read;
+        let since = server.now().as_duration().as_secs_f64() - last_read;
         ensure!((29.0..31.0).contains(&since), "tokens were accepted until {since} s after the last read");
         assert_eq!((node.whoami().await?, node.readyz().await?), (503, 503));
         node.check_recovers().await
