@@ -10,7 +10,7 @@ use std::process::Command;
 
 const MEMORY: &str = "/dev/shm";
 
-/// A run of all tests fills about half of it.
+/// A run of all tests fills about 10 GiB.
 const ROOM: u64 = 16 << 30;
 
 /// Returns the directory in which a test's cluster is created.
