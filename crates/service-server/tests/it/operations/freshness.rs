@@ -63,6 +63,10 @@ impl Node {
 fn after_thirty_seconds_without_a_database_no_token_is_accepted_until_it_is_back_op_01() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let node = Node::start(server, &[("keys.refresh_every_seconds", "29")]).await?;
+        let started = Instant::now();
+        while last_success(&node, "revocations").await.is_err() {
+            ensure!(started.elapsed() < Duration::from_secs(5), "the node does not read revocations");
+        }
         let stopped = Instant::now();
         node.cluster.stop(Stop::Immediate)?;
         let last_read = last_success(&node, "revocations").await?;
