@@ -28,6 +28,8 @@ const ADDRESSES: [&str; 2] = ["127.0.0.11", "127.0.0.12"];
 const AS_SHIPPED: [&str; 3] = ["http.lame_duck_seconds", "database.deadline_seconds", "keys.refresh_every_seconds"];
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// A heartbeat is written every second.
+const FRESH: Duration = Duration::from_millis(1_500);
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// A database, a mailbox and two nodes.
@@ -145,11 +147,21 @@ impl DrillNode {
         Ok(())
     }
 
-    /// Returns the value of a counter in `/metrics`.
-    pub(super) async fn counter(&self, name: &str) -> Result<f64> {
+    /// Waits until a heartbeat of the node was confirmed just now, as it is when all is well.
+    pub(super) async fn until_fresh(&self) -> Result<()> {
+        let began = Instant::now();
+        while self.metric("service_heartbeat_age_seconds").await? > FRESH.as_secs_f64() {
+            ensure!(began.elapsed() < START_TIMEOUT, "no heartbeat of a node is confirmed\n{}", last_lines(&self.log)?);
+            sleep(POLL_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Returns a value in `/metrics`.
+    pub(super) async fn metric(&self, name: &str) -> Result<f64> {
         let metrics = self.ops.get("/metrics", None).await?.text;
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Ok(line.with_context(|| format!("there is no counter {name}"))?.parse()?)
+        Ok(line.with_context(|| format!("there is no metric {name}"))?.parse()?)
     }
 }
 

@@ -66,7 +66,7 @@ async fn roll_behind(
     let tally = load.stop().await?;
     let mut ignored = 0.0;
     for node in &installation.nodes {
-        ignored += node.counter("service_forwarding_peers_ignored_total").await?;
+        ignored += node.metric("service_forwarding_peers_ignored_total").await?;
     }
     Ok(json!({
         "proxy": product.to_string(),
