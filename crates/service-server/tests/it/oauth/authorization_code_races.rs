@@ -26,14 +26,16 @@ fn of_a_hundred_uses_at_once_over_three_nodes_one_succeeds_ac_02() -> Result<()>
         for round in 0..codes {
             let body = exchange(&client, &code(&tab.get(&asking(&client, &[])).await?)?);
             let uses = (0..AT_ONCE).map(|number| clients[number % clients.len()].post("/oauth/token", &body));
-            let responses = try_join_all(uses).await?;
+            let mut responses = try_join_all(uses).await?;
+            // On a slow machine some wait for the row until the deadline. They try again, as the response tells them to.
+            for late in responses.iter_mut().filter(|response| response.status == 503) {
+                *late = clients[round % clients.len()].post("/oauth/token", &body).await?;
+            }
             let good: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
             let refused = responses.iter().filter(|response| response.error() == "invalid_grant").count();
-            // On a slow machine some wait for the row or for a connection until the deadline.
-            let late = responses.iter().filter(|response| response.status == 503).count();
             ensure!(
-                good.len() == 1 && refused + late == AT_ONCE - 1 && late < refused,
-                "round {round}: {} succeeded, {refused} refused, {late} not answered in time",
+                (good.len(), refused) == (1, AT_ONCE - 1),
+                "round {round}: {} succeeded, {refused} refused",
                 good.len()
             );
             let token = good.first().context("none")?.field("access_token").to_owned();
