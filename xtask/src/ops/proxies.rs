@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use rcgen::{CertificateParams, CertifiedKey, KeyPair};
 use reqwest::{Certificate, Client};
 use service_testkit::ports;
 use tokio::net::TcpStream;
@@ -77,13 +76,10 @@ impl Proxy {
     }
 }
 
-/// Writes a certificate that signs itself, its key, and both in one file; returns the certificate.
+/// Writes the key of a self-signed certificate, and both in one file; returns the certificate.
 fn write_certificate(directory: &Path) -> Result<String> {
-    let key = KeyPair::generate()?;
-    let certificate = CertificateParams::new([HOST.to_owned()])?.self_signed(&key)?;
-    let made = CertifiedKey { cert: certificate, signing_key: key };
+    let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    fs::write(directory.join("service.crt"), &certificate)?;
     fs::write(directory.join("service.key"), &key)?;
     fs::write(directory.join("service.pem"), format!("{certificate}{key}"))?;
     Ok(certificate)
