@@ -2,7 +2,8 @@
 //!
 //! A node that has not read the table for 30 seconds does not know the current revocations, and rejects all tokens.
 //! Reading alone is not enough, because a former primary can still be read, and a standby may lag. So a recent heartbeat
-//! of this node must have been confirmed by the primary, and must have arrived at the server that is read.
+//! of this node must have been confirmed by the primary, and must have arrived at the server that is read. After a failover
+//! the 30 seconds go on counting from what the former primary gave, until the new one is read.
 
 use std::{
     collections::VecDeque,
@@ -50,6 +51,8 @@ struct RevocationState {
     confirmed_at: Option<Instant>,
     /// When this node turned to the server that confirmed it. Earlier reads are of a former primary.
     primary_since: Option<Instant>,
+    /// The moment up to which this node knew all revocations when it turned to that server.
+    known_before: Option<Instant>,
     /// The last heartbeats of this node: their times in the database, and when they began.
     heartbeats: VecDeque<(Timestamp, Instant)>,
     clock_is_off: bool,
@@ -92,6 +95,7 @@ impl Default for Revocations {
             arrived_at: None,
             confirmed_at: None,
             primary_since: None,
+            known_before: None,
             heartbeats: VecDeque::new(),
             clock_is_off: false,
         };
@@ -190,8 +194,13 @@ impl Revocations {
     /// turned to the server that confirmed it, if it used another one before.
     pub(crate) fn heartbeat_confirmed(&self, began: Instant, primary_since: Option<Instant>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if primary_since > state.primary_since {
+            // First, because this heartbeat says nothing about earlier reads.
+            state.known_before = state.known_at();
+            state.primary_since = primary_since;
+            self.poll_requested.notify_one();
+        }
         state.confirmed_at = state.confirmed_at.max(Some(began));
-        state.primary_since = state.primary_since.max(primary_since);
     }
 
     /// Records that a heartbeat of this node is about to be written, with this time.
@@ -260,16 +269,26 @@ impl RevocationState {
         self.arrived_at.min(self.confirmed_at)
     }
 
+    /// Returns the moment up to which this node knows all revocations.
+    fn known_at(&self) -> Option<Instant> {
+        if self.is_primary_read() { self.read_at.min(self.heartbeat()) } else { self.known_before }
+    }
+
+    /// Whether the last read is of the server that confirms heartbeats now.
+    fn is_primary_read(&self) -> bool {
+        self.read_at >= self.primary_since
+    }
+
     fn stale(&self) -> Option<StaleReason> {
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= REVOCATIONS_STALE_AFTER);
         if self.clock_is_off {
             Some(StaleReason::WrongClock)
-        } else if !is_recent(self.read_at) || self.read_at < self.primary_since {
-            Some(StaleReason::NotRead)
-        } else if !is_recent(self.heartbeat()) {
+        } else if is_recent(self.known_at()) {
+            None
+        } else if is_recent(self.read_at) && self.is_primary_read() {
             Some(StaleReason::NotConfirmed)
         } else {
-            None
+            Some(StaleReason::NotRead)
         }
     }
 
@@ -326,13 +345,30 @@ mod tests {
     #[test]
     fn a_heartbeat_that_a_new_primary_confirms_says_nothing_of_reads_before_it_rv_10() {
         let revocations = Revocations::default();
+        revocations.heartbeat_confirmed(ago(31), Some(ago(60)));
         revocations.record_read(&read(2, Some(2)));
-        revocations.heartbeat_confirmed(ago(3), Some(ago(60)));
-        assert_eq!(revocations.stale(), None);
+        assert_eq!(revocations.stale(), Some(StaleReason::NotConfirmed));
         revocations.heartbeat_confirmed(ago(0), Some(ago(1)));
+        assert_eq!(revocations.stale(), Some(StaleReason::NotRead));
+        // The former primary can still be read.
+        revocations.record_read(&read(2, Some(2)));
         assert_eq!(revocations.stale(), Some(StaleReason::NotRead));
         revocations.record_read(&read(0, Some(0)));
         assert_eq!(revocations.stale(), None);
+    }
+
+    #[test]
+    fn a_failover_takes_none_of_the_thirty_seconds_away_rv_10() {
+        for (heartbeat, expected) in [(28, None), (31, Some(StaleReason::NotRead))] {
+            let revocations = Revocations::default();
+            revocations.heartbeat_confirmed(ago(heartbeat), None);
+            revocations.record_read(&read(25, Some(25)));
+            // Two failovers, one after the other, and the new primary was not read yet.
+            for turned in [2, 1] {
+                revocations.heartbeat_confirmed(ago(turned), Some(ago(turned)));
+                assert_eq!(revocations.stale(), expected);
+            }
+        }
     }
 
     #[test]
