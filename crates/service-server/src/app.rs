@@ -136,7 +136,7 @@ impl App {
             content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
             background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
             feed_databases: feed_databases(&config.database, &servers)?,
-            heartbeat_database: Database::new(&config.database, 1, &servers)?,
+            heartbeat_database: Database::for_comparison(&config.database, &servers)?,
             servers,
             restore_fence: RestoreFence::default(),
             node_id: random::uuid(clock.now())?,
@@ -193,7 +193,7 @@ impl AppState {
     /// Whether this node may serve requests from the database server that it is connected to.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.servers.with_newest(|server| self.restore_fence.state(server))
+        self.restore_fence.state(self.servers.comparison())
     }
 
     /// Returns the connection pool to the mail server.
@@ -245,7 +245,7 @@ fn feed_databases(config: &DatabaseConfig, servers: &Arc<Servers>) -> anyhow::Re
     let mut settings = feed_settings(config);
     settings.pop();
     let mut databases = settings.iter().map(Database::for_feed).collect::<anyhow::Result<Vec<_>>>()?;
-    databases.push(Database::new(config, 1, servers)?);
+    databases.push(Database::for_comparison(config, servers)?);
     Ok(databases)
 }
 

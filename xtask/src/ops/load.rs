@@ -68,6 +68,11 @@ impl Tally {
         self.failures.values().sum()
     }
 
+    /// How many requests of this kind failed: `read` or `refresh`.
+    pub(super) fn failures_of(&self, kind: &str) -> u64 {
+        self.failures.iter().filter(|(what, _)| what.starts_with(&format!("{kind}:"))).map(|(_, count)| count).sum()
+    }
+
     fn add(&mut self, other: Self) {
         self.reads += other.reads;
         self.refreshes += other.refreshes;

@@ -1,9 +1,11 @@
 //! `cargo xtask ops`: drills. Each starts real nodes, does to them what happens to nodes, prints one line of JSON with what
 //! it measured, and fails if a figure misses its limit.
 
+mod failover;
 mod load;
 mod nodes;
 mod outage;
+mod patroni;
 mod proxies;
 mod roll;
 
@@ -25,6 +27,8 @@ enum Drill {
     Roll(roll::RollOptions),
     /// Stop and kill PostgreSQL for some seconds: no token check fails, and everything is served soon after
     Outage(outage::OutageOptions),
+    /// Kill or move the primary of three PostgreSQL servers under load: no token check fails, and nothing is lost
+    Failover(failover::FailoverOptions),
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -33,6 +37,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
         match &options.drill {
             Drill::Roll(options) => roll::run(options).await,
             Drill::Outage(options) => outage::run(options).await,
+            Drill::Failover(options) => failover::run(options).await,
         }
     })
 }

@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use service_api::oauth::SERVICE_CLI;
 use service_server::config::SETTINGS;
 use service_testkit::leaks::Leaks;
 use service_testkit::mailbox::Mailbox;
@@ -12,7 +14,7 @@ use service_testkit::ports;
 use service_testkit::postgres::Cluster;
 use service_testkit::process::command;
 use service_testkit::response::TestClient;
-use service_testkit::server::{SignedIn, fresh_database, otp_exchange, request_code, signed_in};
+use service_testkit::server::{SignedIn, fresh_database, otp_exchange, refresh_body, request_code, signed_in};
 use service_testkit::settings::Settings;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -32,9 +34,22 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const FRESH: Duration = Duration::from_millis(1_500);
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// A database, a mailbox and two nodes.
+/// How nodes reach their database.
+pub(super) struct DrillDatabase {
+    pub(super) url: String,
+    /// The certificate that is trusted, if connections use TLS.
+    pub(super) ca_file: Option<PathBuf>,
+}
+
+impl DrillDatabase {
+    /// Creates a migrated database.
+    pub(super) async fn create(cluster: &Cluster) -> Result<Self> {
+        Ok(Self { url: cluster.service_url(&fresh_database(cluster).await?), ca_file: None })
+    }
+}
+
+/// Two nodes and a mailbox.
 pub(super) struct Installation {
-    pub(super) cluster: Cluster,
     pub(super) nodes: Vec<DrillNode>,
     /// The port of the public listener of both nodes.
     pub(super) port: u16,
@@ -54,15 +69,17 @@ pub(super) struct DrillNode {
 }
 
 impl Installation {
-    /// Creates the database, and does not start the nodes.
-    pub(super) async fn prepare() -> Result<Self> {
+    /// Prepares nodes of the database at this URL, and does not start them.
+    pub(super) async fn prepare(database: &DrillDatabase) -> Result<Self> {
         let binary = build_server(!cfg!(debug_assertions))?;
-        let (cluster, mailbox) = (Cluster::start_quiet()?, Mailbox::start().await?);
+        let mailbox = Mailbox::start().await?;
         let directory = tempfile::Builder::new().prefix("drill-").tempdir()?;
         let (port, ops_port) = (ports::free()?, ports::free()?);
-        let database = fresh_database(&cluster).await?;
-        let mut settings = Settings::complete(&cluster.service_url(&database), &mailbox)?;
+        let mut settings = Settings::complete(&database.url, &mailbox)?;
         settings.set("http.trusted_proxies", "127.0.0.1/32");
+        if let Some(certificate) = &database.ca_file {
+            settings.set("database.ca_file", certificate.to_str().context("a path is not UTF-8")?);
+        }
         let defaults = SETTINGS.iter().filter(|setting| AS_SHIPPED.contains(&setting.key));
         for (key, default) in defaults.filter_map(|setting| Some((setting.key, setting.default?))) {
             settings.set(key, default);
@@ -77,16 +94,24 @@ impl Installation {
             Ok(DrillNode { http, ops, binary: binary.clone(), settings, log, child: None })
         };
         let nodes = ADDRESSES.iter().map(node).collect::<Result<_>>()?;
-        Ok(Self { cluster, nodes, port, ops_port, directory, mailbox })
+        Ok(Self { nodes, port, ops_port, directory, mailbox })
     }
 
-    /// Creates the database, and starts both nodes.
-    pub(super) async fn start() -> Result<Self> {
-        let mut installation = Self::prepare().await?;
+    /// Starts both nodes on the database at this URL.
+    pub(super) async fn start(database: &DrillDatabase) -> Result<Self> {
+        let mut installation = Self::prepare(database).await?;
         for node in &mut installation.nodes {
             node.start().await?;
         }
         Ok(installation)
+    }
+
+    /// Creates the tables, as an operator does before the first start.
+    pub(super) async fn migrate(&self) -> Result<()> {
+        let node = self.nodes.first().context("there is no node")?;
+        let output = Command::from(command(&node.binary, &node.settings, "migrate")).output().await?;
+        ensure!(output.status.success(), "serviced migrate: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
     }
 
     /// Signs in this many users.
@@ -131,6 +156,11 @@ impl DrillNode {
         Ok(())
     }
 
+    /// Whether the process that was started last still runs.
+    pub(super) fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.as_mut().context("the node does not run")?.try_wait()?.is_none())
+    }
+
     pub(super) async fn is_ready(&self) -> bool {
         self.ops.get("/readyz", None).await.is_ok_and(|response| response.status == 200)
     }
@@ -154,6 +184,26 @@ impl DrillNode {
             ensure!(began.elapsed() < START_TIMEOUT, "no heartbeat of a node is confirmed\n{}", last_lines(&self.log)?);
             sleep(POLL_EVERY).await;
         }
+        Ok(())
+    }
+
+    /// Whether the node accepts the access token.
+    pub(super) async fn accepts(&self, session: &UserTokens) -> bool {
+        self.http.get("/v1/whoami", Some(&session.access_token)).await.is_ok_and(|response| response.status == 200)
+    }
+
+    /// Whether the node refreshes the session. A repetition of the first refresh succeeds too. A refusal is an error.
+    pub(super) async fn refreshes(&self, session: &UserTokens) -> Result<bool> {
+        let response = self.http.post("/oauth/token", &refresh_body(&session.refresh_token)).await?;
+        ensure!(response.status == 200 || response.status == 503, "a refresh was refused: {}", response.text);
+        Ok(response.status == 200)
+    }
+
+    /// Signs out.
+    pub(super) async fn revoke(&self, session: &UserTokens) -> Result<()> {
+        let body = json!({ "token": session.refresh_token, "client_id": SERVICE_CLI });
+        let response = self.http.post("/oauth/revoke", &body).await?;
+        ensure!(response.status == 200, "a session is not revoked: {} {}", response.status, response.text);
         Ok(())
     }
 

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use service_testkit::postgres::Stop;
-use service_testkit::server::refresh_body;
+use service_testkit::postgres::{Cluster, Stop};
 use tokio::time::sleep;
 
-use super::load::UserTokens;
-use super::nodes::{DrillNode, Installation};
+use super::nodes::{DrillDatabase, Installation};
 use super::report;
 use crate::say_error;
 
@@ -40,11 +38,12 @@ pub(super) async fn run(options: &OutageOptions) -> Result<()> {
 }
 
 async fn while_running(length: Duration) -> Result<()> {
-    let installation = Installation::start().await?;
+    let cluster = Cluster::start_quiet()?;
+    let installation = Installation::start(&DrillDatabase::create(&cluster).await?).await?;
     let mut outages = Vec::new();
     for how in ["stopped", "killed"] {
         say_error(&format!("PostgreSQL is {how} for {} s", length.as_secs()));
-        outages.push(one_outage(&installation, how, length).await?);
+        outages.push(one_outage(&cluster, &installation, how, length).await?);
     }
     let limit = SERVED_AGAIN.as_secs_f64();
     let passed = outages.iter().all(|outage| {
@@ -53,30 +52,30 @@ async fn while_running(length: Duration) -> Result<()> {
     report(&json!({ "drill": "outage", "seconds": length.as_secs(), "outages": outages }), passed)
 }
 
-async fn one_outage(installation: &Installation, how: &str, length: Duration) -> Result<Value> {
+async fn one_outage(cluster: &Cluster, installation: &Installation, how: &str, length: Duration) -> Result<Value> {
     let session = installation.sign_in(1).await?.pop().context("no user is signed in")?;
     for node in &installation.nodes {
-        ensure!(check(node, &session).await, "a new token does not work");
+        ensure!(node.accepts(&session).await, "a new token does not work");
         // Without it, the thirty seconds for which tokens are accepted would count from before the last outage.
         node.until_fresh().await?;
     }
     match how {
-        "killed" => installation.cluster.kill()?,
-        _ => installation.cluster.stop(Stop::Fast)?,
+        "killed" => cluster.kill()?,
+        _ => cluster.stop(Stop::Fast)?,
     }
     let (away, mut checks, mut failed) = (Instant::now(), 0_u64, 0_u64);
     while away.elapsed() < length {
         for node in &installation.nodes {
             checks += 1;
-            failed += u64::from(!check(node, &session).await);
+            failed += u64::from(!node.accepts(&session).await);
         }
         sleep(CHECK_EVERY).await;
     }
     if how == "killed" {
         // What a killed postmaster has left behind is cleared away.
-        installation.cluster.stop(Stop::Immediate)?;
+        cluster.stop(Stop::Immediate)?;
     }
-    installation.cluster.resume()?;
+    cluster.resume()?;
     let back = Instant::now();
     // Served again: every node is ready and checks tokens, and a session is refreshed.
     let mut refreshed = false;
@@ -84,10 +83,10 @@ async fn one_outage(installation: &Installation, how: &str, length: Duration) ->
         let mut ready = true;
         for node in &installation.nodes {
             checks += 1;
-            let accepted = check(node, &session).await;
+            let accepted = node.accepts(&session).await;
             failed += u64::from(!accepted);
             ready &= accepted && node.is_ready().await;
-            refreshed = refreshed || refresh(node, &session).await?;
+            refreshed = refreshed || node.refreshes(&session).await?;
         }
         if ready && refreshed {
             break back.elapsed();
@@ -102,25 +101,16 @@ async fn one_outage(installation: &Installation, how: &str, length: Duration) ->
     }))
 }
 
-async fn check(node: &DrillNode, session: &UserTokens) -> bool {
-    node.http.get("/v1/whoami", Some(&session.access_token)).await.is_ok_and(|response| response.status == 200)
-}
-
-async fn refresh(node: &DrillNode, session: &UserTokens) -> Result<bool> {
-    let response = node.http.post("/oauth/token", &refresh_body(&session.refresh_token)).await?;
-    ensure!(response.status == 200 || response.status == 503, "a refresh was refused: {}", response.text);
-    Ok(response.status == 200)
-}
-
 async fn before_start(length: Duration) -> Result<()> {
-    let mut installation = Installation::prepare().await?;
-    installation.cluster.stop(Stop::Fast)?;
+    let cluster = Cluster::start_quiet()?;
+    let mut installation = Installation::prepare(&DrillDatabase::create(&cluster).await?).await?;
+    cluster.stop(Stop::Fast)?;
     for node in &mut installation.nodes {
         node.spawn()?;
     }
     say_error(&format!("the nodes wait for PostgreSQL for {} s", length.as_secs()));
     sleep(length).await;
-    installation.cluster.resume()?;
+    cluster.resume()?;
     let back = Instant::now();
     for node in &mut installation.nodes {
         node.until_ready().await?;

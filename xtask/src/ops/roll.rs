@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use service_testkit::postgres::Cluster;
 use tokio::time::sleep;
 
 use super::load::{Load, UserTokens};
-use super::nodes::Installation;
+use super::nodes::{DrillDatabase, Installation};
 use super::proxies::{Product, Proxy};
 use super::report;
 use crate::say_error;
@@ -32,7 +33,8 @@ pub(crate) struct RollOptions {
 }
 
 pub(super) async fn run(options: &RollOptions) -> Result<()> {
-    let mut installation = Installation::start().await?;
+    let cluster = Cluster::start_quiet()?;
+    let mut installation = Installation::start(&DrillDatabase::create(&cluster).await?).await?;
     let mut behind = Vec::new();
     for product in [Product::Haproxy, Product::Nginx, Product::Caddy] {
         if options.proxies.is_empty() || options.proxies.contains(&product) {

@@ -28,7 +28,7 @@ use tokio_postgres::{
 use self::connect::{Connector, Target};
 pub use self::{
     connect::{commits_wait, connect},
-    servers::{FormerPrimary, Identity, Servers},
+    servers::{Comparison, FormerPrimary, Identity, Servers},
 };
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -40,6 +40,8 @@ pub struct Database {
     pool: Pool,
     target: Arc<Target>,
     deadline: Duration,
+    /// Its connections wait while one of these is not compared yet.
+    compared: Option<Arc<Servers>>,
 }
 
 /// Why the database returned no result.
@@ -57,8 +59,23 @@ impl Database {
     /// Creates a pool of up to `connections` connections, which are opened when they are needed.
     ///
     /// All pools of a node share `servers`. No connection is opened to a former primary, and existing ones are closed
-    /// as soon as its successor was seen.
+    /// as soon as its successor was seen. Callers get a connection to the successor when it has been compared with the
+    /// recorded server: it may be a restored backup.
     pub fn new(
+        settings: &crate::config::DatabaseConfig,
+        connections: usize,
+        servers: &Arc<Servers>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { compared: Some(servers.clone()), ..Self::any_server(settings, connections, servers)? })
+    }
+
+    /// Creates a pool with one connection that does not wait for the comparison of a server: for the comparison itself, for
+    /// heartbeats, and for revocations, which count only with a heartbeat.
+    pub fn for_comparison(settings: &crate::config::DatabaseConfig, servers: &Arc<Servers>) -> anyhow::Result<Self> {
+        Self::any_server(settings, 1, servers)
+    }
+
+    fn any_server(
         settings: &crate::config::DatabaseConfig,
         connections: usize,
         servers: &Arc<Servers>,
@@ -73,7 +90,7 @@ impl Database {
                 is_current.then_some(()).ok_or(HookError::message("it leads to a former primary"))
             }))
             .build()?;
-        Ok(Self { pool, target, deadline: settings.deadline })
+        Ok(Self { pool, target, deadline: settings.deadline, compared: None })
     }
 
     /// Creates a pool with one connection to a server that only revocations are read from, whichever server that is. What
@@ -81,7 +98,7 @@ impl Database {
     pub fn for_feed(settings: &crate::config::DatabaseConfig) -> anyhow::Result<Self> {
         let (target, manager) = manager(settings)?;
         let pool = Pool::builder(manager).max_size(1).build()?;
-        Ok(Self { pool, target, deadline: settings.deadline })
+        Ok(Self { pool, target, deadline: settings.deadline, compared: None })
     }
 
     /// Reads URL and certificates again, for new connections. On failure nothing changes.
@@ -106,6 +123,11 @@ impl Database {
             .await
             .map_err(|_| Error::Unavailable("no connection became free in time".into()))?
             .map_err(|error| Error::Unavailable(format!("no connection: {error}")))?;
+        if let Some(servers) = &self.compared {
+            timeout_at(deadline, servers.until_compared())
+                .await
+                .map_err(|_| Error::Unavailable("another server took over and was not compared in time".into()))?;
+        }
         Ok(Connection { client: Some(client), deadline, unanswered: AtomicUsize::new(0), in_transaction: false })
     }
 

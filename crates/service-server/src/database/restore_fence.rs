@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use service_rules::restore::{Anchor, Suspicion};
 
-use crate::database::Identity;
+use crate::database::Comparison;
 
 /// Whether this node may serve requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub enum Fence {
     Open,
     /// The database server has not been compared yet with the recorded one.
     NotCompared,
+    /// Another server took over and has not been compared yet. What needs the database waits; tokens are checked by what the
+    /// former server gave.
+    Comparing,
     Closed(Suspicion),
 }
 
@@ -25,26 +28,26 @@ pub struct RestoreFence(Mutex<FenceState>);
 
 #[derive(Default)]
 struct FenceState {
-    compared: Option<Identity>,
     closed: Option<Suspicion>,
     /// The newest confirmed heartbeat of this node.
     confirmed: Option<Anchor>,
 }
 
 impl RestoreFence {
-    /// Returns whether requests may be served from the server that this node is connected to.
+    /// Returns whether requests may be served, after this much of the comparison with the recorded server.
     #[must_use]
-    pub fn state(&self, talking_to: Option<&Identity>) -> Fence {
+    pub fn state(&self, comparison: Comparison) -> Fence {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.closed {
-            Some(suspicion) => Fence::Closed(suspicion),
-            None if state.compared.is_some() && state.compared.as_ref() == talking_to => Fence::Open,
-            None => Fence::NotCompared,
+        match (state.closed, comparison) {
+            (Some(suspicion), _) => Fence::Closed(suspicion),
+            (None, Comparison::NotBegun) => Fence::NotCompared,
+            (None, Comparison::Pending) => Fence::Comparing,
+            (None, Comparison::Done) => Fence::Open,
         }
     }
 
-    /// Records that this server was compared with the recorded one, and whether the fence is closed.
-    pub(crate) fn record_comparison(&self, server: Identity, closed: Option<Suspicion>) {
+    /// Records whether the fence is closed.
+    pub(crate) fn record(&self, closed: Option<Suspicion>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(suspicion) = closed.filter(|_| state.closed.is_none()) {
             tracing::error!(
@@ -54,7 +57,7 @@ impl RestoreFence {
         } else if closed.is_none() && state.closed.is_some() {
             tracing::warn!("The restore was finished; this node serves requests again");
         }
-        (state.compared, state.closed) = (Some(server), closed);
+        state.closed = closed;
     }
 
     /// Records a confirmed heartbeat.

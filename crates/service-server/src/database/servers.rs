@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The identity of a database server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,18 @@ pub struct FormerPrimary;
 pub struct Servers {
     newest: Mutex<Option<NewestServer>>,
     changed: Notify,
+    /// The server that was last compared with the recorded one.
+    compared: watch::Sender<Option<Identity>>,
+}
+
+/// How far the newest server was compared with the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// No server was compared yet.
+    NotBegun,
+    /// Another server was compared before this one.
+    Pending,
+    Done,
 }
 
 #[derive(Debug)]
@@ -67,10 +79,33 @@ impl Servers {
         Ok(())
     }
 
-    /// Calls `look` with the newest server; `None`: no server has responded yet.
-    pub fn with_newest<T>(&self, look: impl FnOnce(Option<&Identity>) -> T) -> T {
+    /// Records that this server was compared with the recorded one.
+    pub fn record_comparison(&self, server: Identity) {
+        self.compared.send_replace(Some(server));
+    }
+
+    /// Returns how far the newest server was compared.
+    #[must_use]
+    pub fn comparison(&self) -> Comparison {
+        self.comparison_with(self.compared.borrow().as_ref())
+    }
+
+    /// Waits until the newest server was compared. Does not wait for the first comparison, before which a node serves no
+    /// requests.
+    pub async fn until_compared(&self) {
+        let mut compared = self.compared.subscribe();
+        // The sender lives as long as this.
+        drop(compared.wait_for(|server| self.comparison_with(server.as_ref()) != Comparison::Pending).await);
+    }
+
+    fn comparison_with(&self, compared: Option<&Identity>) -> Comparison {
+        let Some(compared) = compared else { return Comparison::NotBegun };
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        look(newest.as_ref().map(|known| &known.identity))
+        if newest.as_ref().is_some_and(|known| known.identity == *compared) {
+            Comparison::Done
+        } else {
+            Comparison::Pending
+        }
     }
 
     /// Returns when the newest server first responded; `None`: this node has used no other.
@@ -116,6 +151,25 @@ mod tests {
         assert!(servers.is_current(Instant::now()));
         assert_eq!(servers.record(&on(1)), Err(FormerPrimary));
         assert_eq!(servers.record(&on(2)), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn connections_wait_while_another_server_is_not_compared_rv_26() {
+        let servers = Servers::default();
+        assert_eq!(servers.record(&on(1)), Ok(()));
+        assert_eq!(servers.comparison(), Comparison::NotBegun);
+        servers.until_compared().await;
+        servers.record_comparison(on(1));
+        assert_eq!(servers.comparison(), Comparison::Done);
+        assert_eq!(servers.record(&on(2)), Ok(()));
+        assert_eq!(servers.comparison(), Comparison::Pending);
+        let mut waiting = std::pin::pin!(servers.until_compared());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        servers.record_comparison(on(1));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        servers.record_comparison(on(2));
+        assert!(futures_util::poll!(&mut waiting).is_ready());
+        assert_eq!(servers.comparison(), Comparison::Done);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub async fn edge(
 
 /// Receives the body, takes a request slot, and runs the handler within the deadline.
 async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
-    if app.fence() != Fence::Open {
+    if matches!(app.fence(), Fence::NotCompared | Fence::Closed(_)) {
         return ApiError::from(EdgeError::Fenced).into();
     }
     // A body that arrives slowly takes no request slot.

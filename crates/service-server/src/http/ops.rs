@@ -8,7 +8,11 @@ use axum::{
     routing::get,
 };
 
-use crate::{app::App, database::Database, flows::operations::readiness};
+use crate::{
+    app::App,
+    database::Database,
+    flows::operations::readiness::{self, Readiness},
+};
 
 pub fn router(app: &App) -> Router {
     Router::new()
@@ -18,10 +22,11 @@ pub fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Whether this node should get requests: it can sign, it knows the current revocations, and its database responds.
+/// Whether this node should get requests: it can sign, and it knows the current revocations.
 async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     match readiness::check(&app).await {
-        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Readiness::Complete) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Readiness::OnlyTokens) => (StatusCode::OK, "ready, but the database does not answer\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
 }

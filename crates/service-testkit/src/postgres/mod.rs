@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::OnceCell;
 
-pub(crate) use self::supervisor::unprivileged_account;
 use self::supervisor::{Life, Supervisor};
+pub use self::supervisor::{programs, unprivileged_account};
 
 pub struct Cluster {
     directory: PathBuf,

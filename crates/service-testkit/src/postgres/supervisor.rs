@@ -104,7 +104,7 @@ impl Drop for Supervisor {
 }
 
 /// Returns an account without privileges, user and group, if this process runs as root.
-pub(crate) fn unprivileged_account() -> Result<Option<(u32, u32)>> {
+pub fn unprivileged_account() -> Result<Option<(u32, u32)>> {
     if id(&["-u"])? != 0 {
         return Ok(None);
     }
@@ -122,7 +122,7 @@ fn id(arguments: &[&str]) -> Result<u32> {
 }
 
 /// Returns the directory of the server's programs. Debian keeps them off the path, one directory for each version.
-fn programs() -> Result<PathBuf> {
+pub fn programs() -> Result<PathBuf> {
     let configured = Command::new("pg_config").arg("--bindir").output().ok();
     let configured = configured.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -31,7 +31,9 @@ pub async fn compare(app: &App) -> anyhow::Result<i32> {
     drop(db);
     let found = if is_as_written(app, &found)? { found } else { decide(app).await? };
     let restores = found.recorded.restores;
-    app.restore_fence.record_comparison(found.server, found.fenced);
+    // First the fence, because connections that waited for the comparison continue after it.
+    app.restore_fence.record(found.fenced);
+    app.servers.record_comparison(found.server);
     Ok(restores)
 }
 

@@ -81,8 +81,8 @@ fn no_token_check_fails_in_an_outage_of_28_seconds_nor_after_it_op_01() -> Resul
         let node = Node::start(server, &[("keys.refresh_every_seconds", "29")]).await?;
         let stopped = Instant::now();
         node.cluster.stop(Stop::Fast)?;
-        ensure!(node.readyz().await? == 503, "ready without a database");
         node.check_tokens(stopped + BRIDGED).await?;
+        assert_eq!(node.readyz().await?, 200, "not ready, although tokens are checked");
         node.cluster.resume()?;
         node.check_tokens(Instant::now() + Duration::from_secs(4)).await?;
         assert_eq!(node.readyz().await?, 200);
@@ -126,7 +126,6 @@ fn signing_keys_are_read_at_once_when_the_database_is_back_op_01() -> Result<()>
     Setup::default().on_system_clock().run(async |server| {
         let node = Node::start(server, &[("keys.refresh_every_seconds", "29")]).await?;
         node.cluster.stop(Stop::Fast)?;
-        while node.readyz().await? == 200 {}
         let failed = Instant::now();
         // The feed must have noticed, not only this test.
         while !String::from_utf8_lossy(&node.process.log()).contains("Could not read the revocations") {

@@ -76,7 +76,7 @@ impl Node {
         self.operator.query(others, &[]).await?;
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(3) {
-            if self.process.ops.get("/readyz", None).await?.status == 200 {
+            if self.process.ops.get("/readyz", None).await?.text == "ready\n" {
                 return Ok(true);
             }
         }

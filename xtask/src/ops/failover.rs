@@ -1,0 +1,181 @@
+//! `cargo xtask ops failover`: takes the primary away from two nodes behind a proxy while users work, and counts what is lost.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::load::{Load, UserTokens};
+use super::nodes::Installation;
+use super::patroni::PatroniCluster;
+use super::proxies::{Product, Proxy};
+use super::report;
+use crate::say_error;
+
+/// How many users share the requests.
+const USERS: usize = 30;
+/// How many users sign out just before the primary is lost.
+const SIGNED_OUT: usize = 10;
+
+const SETTLED: Duration = Duration::from_secs(3);
+const ASK_EVERY: Duration = Duration::from_millis(50);
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+#[derive(clap::Args)]
+pub(crate) struct FailoverOptions {
+    /// Let Patroni move the primary, instead of killing it
+    #[arg(long)]
+    switchover: bool,
+    /// How many times
+    #[arg(long, default_value_t = 5)]
+    times: usize,
+    /// Requests per second, half of them refreshes
+    #[arg(long, default_value_t = 150)]
+    rate: u32,
+}
+
+impl FailoverOptions {
+    /// The longest until refreshes succeed again. Patroni notices a lost primary after its `ttl`, of at least 20 seconds.
+    fn limit(&self) -> Duration {
+        Duration::from_secs(if self.switchover { 3 } else { 22 })
+    }
+}
+
+pub(super) async fn run(options: &FailoverOptions) -> Result<()> {
+    say_error("Patroni starts three PostgreSQL servers");
+    let mut cluster = PatroniCluster::start().await?;
+    let mut installation = Installation::prepare(&cluster.create_database().await?).await?;
+    installation.migrate().await?;
+    for node in &mut installation.nodes {
+        node.start().await?;
+    }
+    let proxy = Proxy::start(Product::Haproxy, &installation).await?;
+    let mut failovers = Vec::new();
+    for time in 0..options.times {
+        say_error(&format!("Failover {} of {}", time + 1, options.times));
+        failovers.push(one_failover(&mut cluster, &mut installation, &proxy, options).await?);
+    }
+    let limit = options.limit().as_secs_f64();
+    let passed = failovers.iter().all(|failover| {
+        let nothing = ["token_checks_failed", "signed_out", "rotations_lost", "revocations_lost", "nodes_exited"];
+        nothing.iter().all(|figure| failover[figure] == 0)
+            && failover["writes_back_seconds"].as_f64().is_some_and(|took| took <= limit)
+    });
+    let drill = if options.switchover { "failover --switchover" } else { "failover --kill" };
+    report(&json!({ "drill": drill, "rate": options.rate, "failovers": failovers }), passed)
+}
+
+async fn one_failover(
+    cluster: &mut PatroniCluster,
+    installation: &mut Installation,
+    proxy: &Proxy,
+    options: &FailoverOptions,
+) -> Result<Value> {
+    let probe = installation.sign_in(1).await?.pop().context("no user is signed in")?;
+    let revoked = installation.sign_in(SIGNED_OUT).await?;
+    let users = installation.sign_in(USERS).await?;
+    // Every node has seen every user: it reads a user's email address, which whoami shows, once.
+    for node in &installation.nodes {
+        for user in &users {
+            ensure!(node.accepts(user).await, "a new token does not work");
+        }
+    }
+    let load = Load::start(&proxy.client, &proxy.url, users, options.rate);
+    let forwarded = fast_forwarded(installation).await?;
+    sleep(SETTLED).await;
+    for session in &revoked {
+        installation.nodes.first().context("there is no node")?.revoke(session).await?;
+    }
+    let leader = cluster.leader().await.context("there is no primary")?;
+    let began = Instant::now();
+    if options.switchover {
+        cluster.switch_over(leader).await?;
+    } else {
+        cluster.kill(leader).await?;
+    }
+    let back = until_written(cluster, installation, &probe, Lost { leader, began }).await?;
+    sleep(SETTLED).await;
+    let tally = load.stop().await?;
+    let measured = json!({
+        "primary": format!("db{leader}"),
+        "token_checks": tally.reads,
+        "token_checks_failed": tally.failures_of("read"),
+        "refreshes": tally.refreshes,
+        "refreshes_failed": tally.failures_of("refresh"),
+        "writes_back_seconds": back.as_secs_f64(),
+        "signed_out": tally.signed_out,
+        "rotations_lost": fast_forwarded(installation).await? - forwarded,
+        "revocations": revoked.len(),
+        "revocations_lost": still_accepted(installation, &revoked).await?,
+        "nodes_exited": exited(installation)?,
+        "failures": tally.failures,
+    });
+    if !options.switchover {
+        cluster.restart(leader)?;
+    }
+    cluster.until_complete().await?;
+    Ok(measured)
+}
+
+/// The primary that was lost, and when.
+struct Lost {
+    leader: usize,
+    began: Instant,
+}
+
+/// Refreshes a session at both nodes until that succeeds on another primary; returns how long after the loss it did.
+async fn until_written(
+    cluster: &PatroniCluster,
+    installation: &Installation,
+    probe: &UserTokens,
+    lost: Lost,
+) -> Result<Duration> {
+    let mut back = None;
+    loop {
+        let mut written = true;
+        for node in &installation.nodes {
+            written &= node.refreshes(probe).await.unwrap_or(false);
+        }
+        // It counts from the last failure, because the lost primary may have finished what it had begun.
+        back = if written { back.or_else(|| Some(lost.began.elapsed())) } else { None };
+        let moved = cluster.leader().await.is_some_and(|leader| leader != lost.leader);
+        if let Some(back) = back.filter(|_| moved) {
+            return Ok(back);
+        }
+        ensure!(lost.began.elapsed() < GIVE_UP, "refreshes do not succeed again");
+        sleep(ASK_EVERY).await;
+    }
+}
+
+/// How many rotations the database lost: their tokens are newer than what it knows.
+async fn fast_forwarded(installation: &Installation) -> Result<u64> {
+    let mut sum = 0.0;
+    for node in &installation.nodes {
+        sum += node.metric("service_refreshes_total{outcome=\"fast_forwarded\"}").await?;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
+    Ok(sum as u64)
+}
+
+/// How many sessions that were signed out a node accepts.
+async fn still_accepted(installation: &Installation, revoked: &[UserTokens]) -> Result<usize> {
+    let mut accepted = 0;
+    for session in revoked {
+        let mut lost = false;
+        for node in &installation.nodes {
+            let refreshed = node.refreshes(session).await;
+            lost |= node.accepts(session).await || refreshed.is_ok_and(|refreshed| refreshed);
+        }
+        accepted += usize::from(lost);
+    }
+    Ok(accepted)
+}
+
+fn exited(installation: &mut Installation) -> Result<usize> {
+    let mut exited = 0;
+    for node in &mut installation.nodes {
+        exited += usize::from(!node.is_running()?);
+    }
+    Ok(exited)
+}
