@@ -38,7 +38,11 @@ const STEPS: [Step; 11] = [
     Step { name: "browser", what: "tests with browsers, stock OAuth clients and a keyring", run: browser },
     Step { name: "examples", what: "the client libraries and every example", run: examples },
     Step { name: "mcp", what: "MCP clients that others wrote, and the official conformance suite", run: mcp },
-    Step { name: "drills", what: "short drills of operation: nodes restarted behind proxies, outages", run: drills },
+    Step {
+        name: "drills",
+        what: "short drills of operation: restarts, outages, failovers, the chart, alerts",
+        run: drills,
+    },
     Step { name: "rehearsal", what: "a release, packed from the debug build, and what is in it", run: rehearsal },
 ];
 
@@ -158,7 +162,11 @@ fn mcp(steps: &mut Steps) -> Result<()> {
 fn drills(steps: &mut Steps) -> Result<()> {
     steps.run("Nodes restarted behind proxies", "cargo xtask ops roll --restarts 2 --rate 40")?;
     steps.run("A database that is away", "cargo xtask ops outage")?;
-    steps.run("Nodes that start before their database", "cargo xtask ops outage --at-start 8")
+    steps.run("Nodes that start before their database", "cargo xtask ops outage --at-start 8")?;
+    steps.run("A primary that is killed", "cargo xtask ops failover --times 1 --rate 40")?;
+    steps.run("A primary that is moved", "cargo xtask ops failover --switchover --times 1 --rate 40")?;
+    steps.run("The chart for Kubernetes", "cargo xtask ops chart")?;
+    steps.run("Rules, alerts and dashboards", "cargo xtask ops monitoring")
 }
 
 fn rehearsal(steps: &mut Steps) -> Result<()> {

@@ -126,15 +126,19 @@ impl App {
     pub fn new(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let servers = Arc::default();
         let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref(), None)?));
-        let database = Database::new(&config.database, config.database.credential_connections, &servers)?;
         let metrics = Arc::<Metrics>::default();
+        let pool = |connections| {
+            let pool = Database::new(&config.database, connections, &servers)?;
+            anyhow::Ok(pool.observed_by(&metrics.database_wait))
+        };
+        let database = pool(config.database.credential_connections)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
         Ok(Self(Arc::new(AppState {
             locales: Locales::with_brand(&config.brand)?,
             stylesheet: config.brand.stylesheet(),
             database,
-            content_database: Database::new(&config.database, config.database.content_connections, &servers)?,
-            background_database: Database::new(&config.database, config.database.background_connections, &servers)?,
+            content_database: pool(config.database.content_connections)?,
+            background_database: pool(config.database.background_connections)?,
             feed_databases: feed_databases(&config.database, &servers)?,
             heartbeat_database: Database::for_comparison(&config.database, &servers)?,
             servers,

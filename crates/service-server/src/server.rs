@@ -24,7 +24,7 @@ use crate::{
     net::file_descriptors,
     node_limits::network_places::{Holder, NetworkPlaces},
     tasks::{
-        domain_checks, heartbeat, housekeeping, mailer,
+        domain_checks, heartbeat, housekeeping, mailer, measurements,
         revocation_feed::{self, Follower},
         sso_revocations,
         supervisor::{Progress, Supervisor, TaskEnded},
@@ -84,6 +84,7 @@ impl Server {
         server.spawn("cleanup", housekeeping::clean);
         server.spawn("domain_checks", domain_checks::run);
         server.spawn("sso_revocations", sso_revocations::run);
+        server.spawn("measurements", measurements::run);
         app.started.cancel();
         Ok(server)
     }

@@ -1,8 +1,10 @@
 //! `cargo xtask ops`: drills. Each starts real nodes, does to them what happens to nodes, prints one line of JSON with what
 //! it measured, and fails if a figure misses its limit.
 
+mod chart;
 mod failover;
 mod load;
+mod monitoring;
 mod nodes;
 mod outage;
 mod patroni;
@@ -29,6 +31,10 @@ enum Drill {
     Outage(outage::OutageOptions),
     /// Kill or move the primary of three PostgreSQL servers under load: no token check fails, and nothing is lost
     Failover(failover::FailoverOptions),
+    /// Render the chart for Kubernetes, and check it against the schemas of five versions
+    Chart,
+    /// Check rules, alerts and dashboards with promtool, and against what a node measures
+    Monitoring,
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -38,6 +44,8 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Roll(options) => roll::run(options).await,
             Drill::Outage(options) => outage::run(options).await,
             Drill::Failover(options) => failover::run(options).await,
+            Drill::Chart => chart::run(),
+            Drill::Monitoring => monitoring::run().await,
         }
     })
 }

@@ -207,9 +207,14 @@ impl DrillNode {
         Ok(())
     }
 
+    /// Returns the text of `/metrics`.
+    pub(super) async fn metrics(&self) -> Result<String> {
+        Ok(self.ops.get("/metrics", None).await?.text)
+    }
+
     /// Returns a value in `/metrics`.
     pub(super) async fn metric(&self, name: &str) -> Result<f64> {
-        let metrics = self.ops.get("/metrics", None).await?.text;
+        let metrics = self.metrics().await?;
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.with_context(|| format!("there is no metric {name}"))?.parse()?)
     }

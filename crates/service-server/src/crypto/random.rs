@@ -65,6 +65,13 @@ pub fn uuid_in(shard: Shard, now: Timestamp) -> anyhow::Result<Uuid> {
     Ok(uuid_of(now, &tail))
 }
 
+/// Returns when a UUID was made, by the clock of the node that made it.
+#[must_use]
+pub fn time_of(id: Uuid) -> Option<Timestamp> {
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
+    Timestamp::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?).ok()
+}
+
 fn uuid_of(now: Timestamp, tail: &[u8; 10]) -> Uuid {
     let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
     Builder::from_unix_timestamp_millis(millis, tail).into_uuid()

@@ -18,6 +18,7 @@ use std::{
 };
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::{
     Row,
@@ -42,6 +43,8 @@ pub struct Database {
     deadline: Duration,
     /// Its connections wait while one of these is not compared yet.
     compared: Option<Arc<Servers>>,
+    /// Observes how long callers wait for a connection.
+    waits: Option<Histogram>,
 }
 
 /// Why the database returned no result.
@@ -90,7 +93,7 @@ impl Database {
                 is_current.then_some(()).ok_or(HookError::message("it leads to a former primary"))
             }))
             .build()?;
-        Ok(Self { pool, target, deadline: settings.deadline, compared: None })
+        Ok(Self { pool, target, deadline: settings.deadline, compared: None, waits: None })
     }
 
     /// Creates a pool with one connection to a server that only revocations are read from, whichever server that is. What
@@ -98,7 +101,13 @@ impl Database {
     pub fn for_feed(settings: &crate::config::DatabaseConfig) -> anyhow::Result<Self> {
         let (target, manager) = manager(settings)?;
         let pool = Pool::builder(manager).max_size(1).build()?;
-        Ok(Self { pool, target, deadline: settings.deadline, compared: None })
+        Ok(Self { pool, target, deadline: settings.deadline, compared: None, waits: None })
+    }
+
+    /// Lets this histogram observe how long callers wait for a connection.
+    #[must_use]
+    pub fn observed_by(self, waits: &Histogram) -> Self {
+        Self { waits: Some(waits.clone()), ..self }
     }
 
     /// Reads URL and certificates again, for new connections. On failure nothing changes.
@@ -118,9 +127,13 @@ impl Database {
 
     /// Returns a connection on which each statement commits by itself, with another timeout.
     pub async fn connect_within(&self, limit: Duration) -> Result<Connection, Error> {
-        let deadline = Instant::now() + limit;
-        let client = timeout_at(deadline, self.pool.get())
-            .await
+        let began = Instant::now();
+        let deadline = began + limit;
+        let got = timeout_at(deadline, self.pool.get()).await;
+        if let Some(waits) = &self.waits {
+            waits.observe(began.elapsed().as_secs_f64());
+        }
+        let client = got
             .map_err(|_| Error::Unavailable("no connection became free in time".into()))?
             .map_err(|error| Error::Unavailable(format!("no connection: {error}")))?;
         if let Some(servers) = &self.compared {

@@ -61,6 +61,7 @@ impl Limit<'_> {
         if store::recent_hits::take(db, &key, windows, now).await? {
             return Ok(None);
         }
+        app.metrics.limit_reached(self.policy);
         let hits = store::recent_hits::find(db, &key).await?;
         Ok(Some(judge_windows(self.policy, windows, &hits, now).unwrap_or_else(|| self.brief(windows))))
     }
@@ -96,6 +97,7 @@ impl Limit<'_> {
         if let Some(tat) = store::rates::take(db, &key, rate, now).await? {
             return Ok(Measured::Taken { used: rate.used(tat, now) });
         }
+        app.metrics.limit_reached(self.policy);
         let tat = store::rates::find(db, &key).await?.unwrap_or(now);
         Ok(Measured::Exhausted(rate.limited(self.policy, tat, now)))
     }

@@ -42,6 +42,8 @@ async fn metrics(State(app): State<App>, headers: HeaderMap) -> impl IntoRespons
     app.metrics.revocations.set(count(app.revocations.count()));
     app.metrics.revocations_age.set(app.revocations.read_age());
     app.metrics.heartbeat_age.set(app.revocations.heartbeat_age());
+    app.metrics.signing_keys_age.set(app.signing_keys.read_age());
+    app.metrics.ready.set(i64::from(readiness::check(&app).await.is_ok()));
     app.metrics.room.set(count(app.in_flight.available_permits()));
     app.metrics.bodies_room.set(count(app.arriving.free()));
     let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());

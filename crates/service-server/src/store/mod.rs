@@ -37,6 +37,7 @@ pub mod installation;
 pub mod invitations;
 pub mod lineage;
 pub mod logout_tokens;
+pub mod measurements;
 pub mod members;
 pub mod memberships;
 pub mod node_heartbeats;

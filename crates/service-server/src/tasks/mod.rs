@@ -1,9 +1,10 @@
-//! Background tasks: mail, the revocation feed, the heartbeat, housekeeping and checks of domains; and their supervisor.
+//! Background tasks: mail, the revocation feed, the heartbeat, housekeeping, measurements and checks of domains; and their supervisor.
 
 pub mod domain_checks;
 pub mod heartbeat;
 pub mod housekeeping;
 pub mod mailer;
+pub mod measurements;
 pub mod revocation_feed;
 pub mod sso_revocations;
 pub mod supervisor;

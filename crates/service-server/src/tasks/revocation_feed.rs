@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use service_api::ids::Id as _;
 use service_rules::{
     Timestamp,
     revocation::{
@@ -137,13 +138,18 @@ impl Follower {
         let heads = store::revocations::poll(&db).await?;
         drop(db);
         let mut of_keys = false;
+        let is_first = self.positions[self.server].is_none();
         let position = self.positions[self.server].get_or_insert_default();
+        let unread = position.unread(&heads);
         read_lanes(database, &heads, position, |revocations| {
             of_keys |= revocations.iter().any(|revocation| matches!(revocation.subject, Subject::SigningKey(_)));
             app.revocations.insert_read(revocations);
         })
         .await?;
         app.revocations.record_read(&FeedRead { began, arrived_at, now });
+        if !is_first {
+            unread.iter().filter_map(|lane| heads[*lane]).for_each(|newest| observe_delay(&app, newest));
+        }
         let lags = arrived_at.is_none_or(|at| at.elapsed() > LAGS_AFTER);
         if lags && self.turned_at.elapsed() > LAGS_AFTER {
             self.turn_to_next_server();
@@ -201,6 +207,14 @@ impl Follower {
             self.positions[server] = self.positions[self.server].clone();
         }
         (self.server, self.turned_at, self.identified) = (server, Instant::now(), None);
+    }
+}
+
+/// Observes how long ago a revocation was made that this node has just read. Its id has the time.
+fn observe_delay(app: &App, newest: Place) {
+    if let Some(made_at) = random::time_of(newest.id.uuid()) {
+        let delay = app.clock.now().duration_since(made_at).as_secs_f64();
+        app.metrics.revocation_seconds.observe(delay.max(0.0));
     }
 }
 

@@ -14,6 +14,44 @@ pub(super) const PROVIDER_REQUESTS: &[&str] = &["discovery", "keys", "token", "u
 pub(super) const PROVIDER_OUTCOMES: &[&str] =
     &["ok", "refused", "invalid", "unavailable", "timeout", "forbidden_address", "busy"];
 pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswered"];
+/// The limits that all nodes share, as `RateLimit-Policy` names them.
+pub(super) const LIMITS: &[&str] = &[
+    "break-glass",
+    "browsers-device",
+    "browsers-network",
+    "client-failures",
+    "credential-letters",
+    "documents-host",
+    "documents-network",
+    "documents-user",
+    "domain-checks-user",
+    "domain-checks-workspace",
+    "flows-device",
+    "flows-network",
+    "invitation-mails-address",
+    "invitations-user",
+    "invitations-user-address",
+    "leak-reports-network",
+    "login-options-device",
+    "login-options-network",
+    "logouts-network",
+    "otp-address",
+    "otp-address-network",
+    "otp-context",
+    "otp-device",
+    "otp-failures",
+    "otp-failures-address",
+    "otp-failures-address-network",
+    "otp-failures-device",
+    "otp-failures-network",
+    "otp-network",
+    "otp-sends",
+    "registrations-network",
+    "sso-device",
+    "sso-network",
+    "sso-refusals",
+    "tokens_per_user",
+];
 pub(super) const SSO_LOGOUT_OUTCOMES: &[&str] = &["signed_out", "refused", "limited", "failed"];
 pub(super) const SSO_SIGN_IN_OUTCOMES: &[&str] = &[
     "signed_in",

@@ -220,6 +220,12 @@ impl SigningKeys {
         self.ring().is_stale()
     }
 
+    /// Returns how many seconds ago the keys were read.
+    #[must_use]
+    pub fn read_age(&self) -> f64 {
+        self.ring().seen_at.map_or(f64::INFINITY, |at| at.elapsed().as_secs_f64())
+    }
+
     /// Whether this node has a key to sign with.
     #[must_use]
     pub fn can_sign(&self) -> bool {

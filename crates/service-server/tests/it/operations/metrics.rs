@@ -1,12 +1,19 @@
 //! `/metrics` as Prometheus reads it: in both of its formats, with counters that begin at 0.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use reqwest::{Method, header};
+use serde_json::json;
+use service_server::{app::App, clock::Clock, crypto::random, tasks::measurements};
 use service_testkit::{
+    process::Process,
     response::TestResponse,
-    server::{TestServer, with_server},
+    server::{Setup, TestServer, config, with_server},
 };
 
 async fn scrape(server: &TestServer, accept: Option<&str>) -> Result<TestResponse> {
@@ -94,6 +101,73 @@ fn counters_with_labels_begin_at_zero_op_07() -> Result<()> {
         for (name, _) in kinds.iter().filter(|(_, kind)| *kind == "counter") {
             ensure!(text.lines().any(|line| line.starts_with(name.as_str())), "{name} has no sample");
         }
+        Ok(())
+    })
+}
+
+/// The value of a series.
+fn value(text: &str, series: &str) -> Result<f64> {
+    let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    Ok(found.with_context(|| format!("no {series}"))?.parse()?)
+}
+
+#[test]
+fn a_revocation_is_measured_where_it_arrives() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let other = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &server.settings, &server.leaks)?;
+        let count = async || value(&other.ops.get("/metrics", None).await?.text, "service_revocation_seconds_count");
+        assert!(count().await?.abs() < f64::EPSILON, "what a node reads when it starts is not measured");
+        let request = server.http.request(Method::DELETE, &format!("/v1/sessions/{}", ann.grant_id));
+        assert_eq!(server.http.send(request.bearer_auth(&ann.access_token)).await?.status, 204);
+        let began = Instant::now();
+        while count().await? < 1.0 {
+            ensure!(began.elapsed() < Duration::from_secs(10), "the revocation is not measured");
+        }
+        let text = other.ops.get("/metrics", None).await?.text;
+        let seconds = value(&text, "service_revocation_seconds_sum")?;
+        ensure!((0.0..5.0).contains(&seconds), "it took {seconds} s");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_measures_itself_its_limits_and_its_database() -> Result<()> {
+    let setup = Setup::default().on_system_clock().set("limits.otp_sends_per_address", "1/86400");
+    setup.run(async |server| {
+        // Three codes without a known device: the second is beyond the limit.
+        let body = json!({ "email": "ann@acme.test" });
+        for _ in 0..3 {
+            server.http.post("/v1/otp-tokens", &body).await?;
+        }
+        let app = App::new(config(&server.settings)?, Clock::System)?;
+        let queued = random::uuid(server.now() - Duration::from_secs(90))?;
+        let row = format!(
+            "insert into outbox (id, shard, sealed, attempts, next_attempt_at, drop_at)
+             values ('{queued}', 0, '', 1, 'infinity', 'infinity')"
+        );
+        server.sql(&row).await?;
+        measurements::measure(&app).await?;
+        server.sql(&format!("delete from outbox where id = '{queued}' and shard = 0")).await?;
+        let text = app.metrics.render_prometheus();
+        assert!(value(&text, "service_mails_waiting")? >= 1.0);
+        let age = value(&text, "service_mails_waiting_age_seconds")?;
+        ensure!((90.0..120.0).contains(&age), "the oldest mail waits for {age} s");
+        for table in ["grants", "audit_events", "outbox"] {
+            let bytes = value(&text, &format!("service_table_bytes{{table=\"{table}\"}}"))?;
+            ensure!(bytes > 8_000.0, "{table} has {bytes} bytes");
+        }
+        ensure!(!text.contains("table=\"audit_events_2"), "a partition is counted as a table");
+        ensure!(value(&text, "process_resident_memory_bytes")? > 1e6 && value(&text, "process_open_fds")? > 3.0);
+        ensure!(value(&text, "service_database_wait_seconds_count")? >= 1.0);
+
+        let text = scrape(server, None).await?.text;
+        let refused = value(&text, "service_limit_refusals_total{limit=\"otp-address\"}")?;
+        ensure!(refused >= 1.0, "no refusal is counted");
+        assert!((value(&text, "service_ready")? - 1.0).abs() < f64::EPSILON);
+        ensure!(value(&text, "service_signing_keys_age_seconds")? < 60.0);
+        let version = format!("service_build_info{{version=\"{}\",", env!("CARGO_PKG_VERSION"));
+        ensure!(text.lines().any(|line| line.starts_with(&version) && line.ends_with(" 1")), "no version");
         Ok(())
     })
 }

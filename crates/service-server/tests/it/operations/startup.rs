@@ -5,8 +5,10 @@ use std::{path::Path, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::try_join_all;
+use serde_json::json;
 use service_server::{app::App, clock::Clock, flows::audit::partitions, server::Server, tasks::housekeeping};
 use service_testkit::{
+    documents,
     process::{Process, command},
     server::{Setup, TestServer, config, fresh_database, otp_exchange, request_code, signed_in, with_server},
     settings::Settings,
@@ -200,24 +202,34 @@ fn what_keeps_a_node_from_starting_is_said_without_secrets() -> Result<()> {
     })
 }
 
+/// The grants that docs/operating.md gives the role of nodes, for another role.
+fn documented_grants(role: &str) -> Result<String> {
+    let blocks = documents::read("docs/operating.md")?.blocks();
+    let block = blocks.iter().find(|block| block.text.contains("create role serviced_owner"));
+    let statements = block.context("docs/operating.md creates no roles")?.text.lines();
+    let grants = statements.filter(|line| line.starts_with("grant ") || line.starts_with("revoke "));
+    Ok(grants.map(|line| line.replace(" serviced;", &format!(" {role}; "))).collect())
+}
+
 #[test]
 fn a_node_needs_no_more_of_the_database_than_its_rows() -> Result<()> {
     Setup::default().on_system_clock().run(async |server| {
         let role = format!("plain_{}", server.database);
-        server
-            .sql(&format!(
-                "create role {role} login; grant usage on schema public to {role};
-                 grant select, insert, update, delete on all tables in schema public to {role};
-                 revoke update, delete on audit_events, audit_seals from {role};
-                 grant execute on function audit_month_begin(date), audit_month_end(date) to {role}"
-            ))
-            .await?;
+        let grants = documented_grants(&role)?;
+        server.sql(&format!("create role {role} login; grant usage on schema public to {role}; {grants}")).await?;
         let mut settings = server.settings.clone();
         let url = server.cluster.service_url(&server.database).replace("serviced@", &format!("{role}@"));
         settings.set("database.url", &url);
         let node = Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &server.leaks)?;
         let (otp_id, code) = request_code(&node.http, &server.mailbox, &server.leaks, "ann@acme.test").await?;
         let ann = signed_in(&node.http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?)?;
+        let pack = json!({ "type": "context", "name": "Tides", "text": "High water comes twice a day." });
+        let search = json!({ "type": "context", "query": "tides" });
+        for (path, body, expected) in [("/v1/packs", pack, 201), ("/v1/packs/search", search, 200)] {
+            let request = node.http.request(reqwest::Method::POST, path).bearer_auth(&ann.access_token);
+            let response = node.http.send(request.json(&body)).await?;
+            ensure!(response.status == expected, "{path}: {}", response.text);
+        }
         let path = format!("/v1/sessions/{}", ann.grant_id);
         let request = node.http.request(reqwest::Method::DELETE, &path).bearer_auth(&ann.access_token);
         assert_eq!(node.http.send(request).await?.status, 204);
