@@ -165,6 +165,7 @@ fn drills(steps: &mut Steps) -> Result<()> {
     steps.run("Nodes that start before their database", "cargo xtask ops outage --at-start 8")?;
     steps.run("A primary that is killed", "cargo xtask ops failover --times 1 --rate 40")?;
     steps.run("A primary that is moved", "cargo xtask ops failover --switchover --times 1 --rate 40")?;
+    steps.run("A restored backup", "cargo xtask ops restore")?;
     steps.run("The chart for Kubernetes", "cargo xtask ops chart")?;
     steps.run("Rules, alerts and dashboards", "cargo xtask ops monitoring")
 }

@@ -46,7 +46,7 @@ pub(super) async fn run(options: &FailoverOptions) -> Result<()> {
     say_error("Patroni starts three PostgreSQL servers");
     let mut cluster = PatroniCluster::start().await?;
     let mut installation = Installation::prepare(&cluster.create_database().await?).await?;
-    installation.migrate().await?;
+    installation.command(&["migrate"]).await?;
     for node in &mut installation.nodes {
         node.start().await?;
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask ops`: drills. Each starts real nodes, does to them what happens to nodes, prints one line of JSON with what
 //! it measured, and fails if a figure misses its limit.
 
+mod backups;
 mod chart;
 mod failover;
 mod load;
@@ -9,6 +10,7 @@ mod nodes;
 mod outage;
 mod patroni;
 mod proxies;
+mod restore;
 mod roll;
 
 use anyhow::{Result, ensure};
@@ -31,6 +33,8 @@ enum Drill {
     Outage(outage::OutageOptions),
     /// Kill or move the primary of three PostgreSQL servers under load: no token check fails, and nothing is lost
     Failover(failover::FailoverOptions),
+    /// Lose the database, and restore a backup: nodes refuse everything until an operator has finished the restore
+    Restore,
     /// Render the chart for Kubernetes, and check it against the schemas of five versions
     Chart,
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
@@ -44,6 +48,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Roll(options) => roll::run(options).await,
             Drill::Outage(options) => outage::run(options).await,
             Drill::Failover(options) => failover::run(options).await,
+            Drill::Restore => restore::run().await,
             Drill::Chart => chart::run(),
             Drill::Monitoring => monitoring::run().await,
         }
@@ -57,4 +62,14 @@ fn report(measured: &Value, passed: bool) -> Result<()> {
     say(&line.to_string());
     ensure!(passed, "the drill {} failed", measured["drill"]);
     Ok(())
+}
+
+/// Replaces words of a shipped file, all of which it must contain.
+fn replace(text: &str, words: &[(&str, &str)]) -> Result<String> {
+    let mut text = text.to_owned();
+    for (from, to) in words {
+        ensure!(text.contains(from), "the file does not contain {from:?}");
+        text = text.replace(from, to);
+    }
+    Ok(text)
 }

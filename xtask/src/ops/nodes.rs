@@ -106,26 +106,29 @@ impl Installation {
         Ok(installation)
     }
 
-    /// Creates the tables, as an operator does before the first start.
-    pub(super) async fn migrate(&self) -> Result<()> {
+    /// Runs `serviced` with these arguments, as an operator does.
+    pub(super) async fn command(&self, arguments: &[&str]) -> Result<()> {
         let node = self.nodes.first().context("there is no node")?;
-        let output = Command::from(command(&node.binary, &node.settings, "migrate")).output().await?;
-        ensure!(output.status.success(), "serviced migrate: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::from(command(&node.binary, &node.settings, &arguments.join(" "))).output().await?;
+        ensure!(output.status.success(), "serviced {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(())
     }
 
     /// Signs in this many users.
     pub(super) async fn sign_in(&self, users: usize) -> Result<Vec<UserTokens>> {
-        let (leaks, http) = (Leaks::default(), &self.nodes.first().context("there is no node")?.http);
         let mut sessions = Vec::new();
         for user in 0..users {
-            let email = format!("person{user}@acme.test");
-            let (otp_id, code) = request_code(http, &self.mailbox, &leaks, &email).await?;
-            let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?;
-            let SignedIn { access_token, refresh_token, .. } = signed_in(&response)?;
-            sessions.push(UserTokens { access_token, refresh_token });
+            sessions.push(self.sign_in_as(&format!("person{user}@acme.test")).await?);
         }
         Ok(sessions)
+    }
+
+    pub(super) async fn sign_in_as(&self, email: &str) -> Result<UserTokens> {
+        let (leaks, http) = (Leaks::default(), &self.nodes.first().context("there is no node")?.http);
+        let (otp_id, code) = request_code(http, &self.mailbox, &leaks, email).await?;
+        let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?;
+        let SignedIn { access_token, refresh_token, .. } = signed_in(&response)?;
+        Ok(UserTokens { access_token, refresh_token })
     }
 }
 
@@ -163,6 +166,11 @@ impl DrillNode {
 
     pub(super) async fn is_ready(&self) -> bool {
         self.ops.get("/readyz", None).await.is_ok_and(|response| response.status == 200)
+    }
+
+    /// What `/readyz` says.
+    pub(super) async fn readiness(&self) -> String {
+        self.ops.get("/readyz", None).await.map(|response| response.text).unwrap_or_default()
     }
 
     pub(super) async fn until_ready(&mut self) -> Result<()> {

@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 use super::nodes::DrillDatabase;
+use super::replace;
 use crate::root;
 
 const MEMBERS: [usize; 3] = [1, 2, 3];
@@ -280,14 +281,4 @@ fn start_etcd(number: usize, directory: &Path, ports: &Ports) -> Result<Child> {
 /// The address of a PostgreSQL server.
 fn address(number: usize) -> String {
     format!("127.0.0.3{number}")
-}
-
-/// Replaces words of a shipped file, all of which it must contain.
-fn replace(text: &str, words: &[(&str, &str)]) -> Result<String> {
-    let mut text = text.to_owned();
-    for (from, to) in words {
-        ensure!(text.contains(from), "a file of deploy/postgresql does not contain {from:?}");
-        text = text.replace(from, to);
-    }
-    Ok(text)
 }

@@ -93,7 +93,7 @@ fn write_configuration(product: Product, directory: &Path, installation: &Instal
         Product::Caddy => "Caddyfile",
     };
     let shipped = fs::read_to_string(root().join("deploy/proxy").join(name))?;
-    let mut text = shipped.replace("10.0.0.", "127.0.0.");
+    let text = shipped.replace("10.0.0.", "127.0.0.");
     let paths = directory.to_str().context("the path is not UTF-8")?;
     let (node, ops, tls, plain) = (
         installation.port.to_string(),
@@ -124,11 +124,7 @@ fn write_configuration(product: Product, directory: &Path, installation: &Instal
             ("/etc/caddy", paths),
         ],
     };
-    for (from, to) in replaced {
-        ensure!(text.contains(from), "deploy/proxy/{name} does not contain {from:?}");
-        text = text.replace(from, to);
-    }
-    fs::write(directory.join(name), &text)?;
+    fs::write(directory.join(name), super::replace(&text, replaced)?)?;
     if product == Product::Nginx {
         return write_nginx_frame(directory, name);
     }
