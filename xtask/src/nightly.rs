@@ -23,6 +23,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("A database that is away", "cargo run --release --package xtask -- ops outage")?;
     steps.run("Nodes before their database", "cargo run --release --package xtask -- ops outage --at-start 90")?;
     steps.run("A primary that is killed", "cargo run --release --package xtask -- ops failover")?;
+    steps.run("A primary that hangs", "cargo run --release --package xtask -- ops failover --freeze")?;
     steps.run("A primary that is moved", "cargo run --release --package xtask -- ops failover --switchover")?;
     steps.run("A restored backup", "cargo run --release --package xtask -- ops restore")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;

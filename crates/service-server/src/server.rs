@@ -85,6 +85,7 @@ impl Server {
         server.spawn("domain_checks", domain_checks::run);
         server.spawn("sso_revocations", sso_revocations::run);
         server.spawn("measurements", measurements::run);
+        app.servers.begin_serving();
         app.started.cancel();
         Ok(server)
     }

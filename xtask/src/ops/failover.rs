@@ -24,8 +24,11 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub(crate) struct FailoverOptions {
-    /// Let Patroni move the primary, instead of killing it
+    /// Stop the processes of the primary, so that connections to it hang, instead of killing them
     #[arg(long)]
+    freeze: bool,
+    /// Let Patroni move the primary, instead of killing it
+    #[arg(long, conflicts_with = "freeze")]
     switchover: bool,
     /// How many times
     #[arg(long, default_value_t = 5)]
@@ -38,7 +41,19 @@ pub(crate) struct FailoverOptions {
 impl FailoverOptions {
     /// The longest until refreshes succeed again. Patroni notices a lost primary after its `ttl`, of at least 20 seconds.
     fn limit(&self) -> Duration {
-        Duration::from_secs(if self.switchover { 3 } else { 22 })
+        Duration::from_secs(match (self.switchover, self.freeze) {
+            (true, _) => 3,
+            (_, true) => 25,
+            _ => 22,
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        match (self.switchover, self.freeze) {
+            (true, _) => "failover --switchover",
+            (_, true) => "failover --freeze",
+            _ => "failover",
+        }
     }
 }
 
@@ -62,8 +77,7 @@ pub(super) async fn run(options: &FailoverOptions) -> Result<()> {
         nothing.iter().all(|figure| failover[figure] == 0)
             && failover["writes_back_seconds"].as_f64().is_some_and(|took| took <= limit)
     });
-    let drill = if options.switchover { "failover --switchover" } else { "failover --kill" };
-    report(&json!({ "drill": drill, "rate": options.rate, "failovers": failovers }), passed)
+    report(&json!({ "drill": options.name(), "rate": options.rate, "failovers": failovers }), passed)
 }
 
 async fn one_failover(
@@ -91,6 +105,8 @@ async fn one_failover(
     let began = Instant::now();
     if options.switchover {
         cluster.switch_over(leader).await?;
+    } else if options.freeze {
+        cluster.freeze(leader).await?;
     } else {
         cluster.kill(leader).await?;
     }
@@ -111,6 +127,10 @@ async fn one_failover(
         "nodes_exited": exited(installation)?,
         "failures": tally.failures,
     });
+    if options.freeze {
+        // It must not continue: some versions of Patroni would let it take the lock back, and what was written since is lost.
+        cluster.kill(leader).await?;
+    }
     if !options.switchover {
         cluster.restart(leader)?;
     }

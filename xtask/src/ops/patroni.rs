@@ -109,6 +109,11 @@ impl PatroniCluster {
         self.member(number)?.kill().await
     }
 
+    /// Stops the processes of a member without ending them: connections to it are accepted, and never answered.
+    pub(super) async fn freeze(&mut self, number: usize) -> Result<()> {
+        self.member(number)?.freeze().await
+    }
+
     /// Starts a member again.
     pub(super) fn restart(&mut self, number: usize) -> Result<()> {
         self.member(number)?.start()
@@ -228,6 +233,19 @@ impl Member {
         patroni.start_kill()?;
         self.kill_postgres();
         patroni.wait().await?;
+        Ok(())
+    }
+
+    /// Stops Patroni and all processes of PostgreSQL, without ending them.
+    async fn freeze(&self) -> Result<()> {
+        let patroni = self.patroni.as_ref().and_then(Child::id).context("the member does not run")?.to_string();
+        let postmaster = fs::read_to_string(self.directory.join("serviced/postmaster.pid"))?;
+        let postmaster = postmaster.lines().next().context("PostgreSQL does not run")?.to_owned();
+        let children = Command::new("pgrep").args(["--parent", &postmaster]).output().await?;
+        let mut processes = vec![patroni, postmaster];
+        processes.extend(String::from_utf8(children.stdout)?.lines().map(str::to_owned));
+        // A process may have ended meanwhile.
+        Command::new("kill").arg("-STOP").args(processes).stderr(Stdio::null()).status().await?;
         Ok(())
     }
 

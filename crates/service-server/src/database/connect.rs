@@ -1,10 +1,8 @@
-//! Database connections: settings of the URL, required settings, and TLS.
+//! Database connections: how they are opened, checked and driven.
 
 use std::{
     future::poll_fn,
-    net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use deadpool_postgres::{ClientWrapper, Connect, HookError};
@@ -13,36 +11,32 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinHandle,
 };
-use tokio_postgres::{
-    AsyncMessage, Client, Connection, Error, SimpleQueryMessage, Socket,
-    config::{Host, SslMode},
-    error::Severity,
-};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Connection, Error, SimpleQueryMessage, Socket, error::Severity};
 
+use crate::database::hosts::Hosts;
 use crate::database::servers::{Identity, Servers};
-use crate::{config, database, net::tls, store::servers::IDENTIFY};
+use crate::{config, database, store::servers::IDENTIFY};
 
 /// Where a pool connects to. It can be replaced while the pool is in use: new connections go to the new one.
-pub(super) struct Target(RwLock<(tokio_postgres::Config, MakeRustlsConnect)>);
+pub(super) struct Target(RwLock<Arc<Hosts>>);
 
 impl Target {
     pub(super) fn new(settings: &config::DatabaseConfig) -> anyhow::Result<Self> {
-        Ok(Self(RwLock::new(parts(settings)?)))
+        Ok(Self(RwLock::new(Arc::new(Hosts::new(settings)?))))
     }
 
     /// Reads URL and certificates again. On failure nothing changes.
     pub(super) fn replace(&self, settings: &config::DatabaseConfig) -> anyhow::Result<()> {
-        let parts = parts(settings)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = parts;
+        let hosts = Arc::new(Hosts::new(settings)?);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = hosts;
         Ok(())
     }
 
-    pub(super) fn url(&self) -> tokio_postgres::Config {
-        self.current().0
+    pub(super) fn settings(&self) -> tokio_postgres::Config {
+        self.current().settings()
     }
 
-    fn current(&self) -> (tokio_postgres::Config, MakeRustlsConnect) {
+    fn current(&self) -> Arc<Hosts> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -50,18 +44,10 @@ impl Target {
 /// Makes the connections of a pool.
 pub(super) struct Connector(pub(super) Arc<Target>);
 
-fn parts(settings: &config::DatabaseConfig) -> anyhow::Result<(tokio_postgres::Config, MakeRustlsConnect)> {
-    let url = &settings.url;
-    let ca_file = url.ca_file.as_deref().or(settings.ca_file.as_deref());
-    let tls = MakeRustlsConnect::new(tls::client(ca_file, url.client_certificate.as_ref())?);
-    Ok((connection_settings(settings)?, tls))
-}
-
 impl Connect for Connector {
     fn connect(&self, _: &tokio_postgres::Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         async move {
-            let (url, tls) = self.0.current();
-            let (client, connection) = url.connect(tls).await?;
+            let (client, connection) = self.0.current().connect().await?;
             Ok((client, tokio::spawn(drive(connection, || {}))))
         }
         .boxed()
@@ -123,8 +109,7 @@ where
 
 /// Opens a connection outside of the pools, for work that is not a request.
 pub async fn connect(settings: &config::DatabaseConfig) -> anyhow::Result<Client> {
-    let (url, tls) = parts(settings)?;
-    let (client, connection) = url.connect(tls).await.map_err(|error| {
+    let (client, connection) = Hosts::new(settings)?.connect().await.map_err(|error| {
         let context = format!("cannot connect to database.url: {}", cause(&error));
         match database::Error::from(error) {
             unavailable @ database::Error::Unavailable(_) => anyhow::Error::new(unavailable).context(context),
@@ -137,8 +122,7 @@ pub async fn connect(settings: &config::DatabaseConfig) -> anyhow::Result<Client
 
 /// Listens on a channel over its own connection until that closes; calls `notified` for each notification.
 pub(super) async fn listen(target: &Target, channel: &str, notified: impl FnMut()) -> anyhow::Result<()> {
-    let (url, tls) = target.current();
-    let (client, connection) = url.connect(tls).await?;
+    let (client, connection) = target.current().connect().await?;
     let listening = async {
         client.batch_execute(&format!("listen {channel}")).await?;
         std::future::pending::<anyhow::Result<()>>().await
@@ -161,39 +145,4 @@ pub(super) fn is_network_failure(error: &Error) -> bool {
 
 fn cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// Returns the settings of the URL, with timeouts that detect a dead server.
-fn connection_settings(settings: &config::DatabaseConfig) -> anyhow::Result<tokio_postgres::Config> {
-    let mut url: tokio_postgres::Config =
-        settings.url.text.parse().map_err(|_| anyhow::anyhow!("database.url is not a PostgreSQL address"))?;
-    url.application_name("serviced")
-        .connect_timeout(settings.deadline)
-        .tcp_user_timeout(Duration::from_secs(10))
-        .keepalives_idle(Duration::from_secs(10))
-        .options(
-            "-c idle_in_transaction_session_timeout=10s -c statement_timeout=5s -c lock_timeout=1s \
-             -c client_connection_check_interval=1s -c synchronous_commit=on",
-        );
-    require_tls_abroad(&mut url)?;
-    Ok(url)
-}
-
-/// Requires TLS, except to a database on the same machine.
-fn require_tls_abroad(url: &mut tokio_postgres::Config) -> anyhow::Result<()> {
-    let is_here = |host: &Host| match host {
-        Host::Unix(_) => true,
-        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
-    };
-    // `hostaddr` overrides the host name.
-    let addressed_here = url.get_hostaddrs().iter().all(IpAddr::is_loopback);
-    if addressed_here && url.get_hosts().iter().all(is_here) {
-        return Ok(());
-    }
-    match url.get_ssl_mode() {
-        SslMode::Disable => anyhow::bail!("database.url disables TLS to another machine; leave sslmode out"),
-        SslMode::Prefer => drop(url.ssl_mode(SslMode::Require)),
-        _ => {}
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@
 //! closed, and the caller gets [`Error::Unavailable`].
 
 mod connect;
+mod hosts;
 pub mod migrations;
 pub mod restore_fence;
 mod servers;
@@ -129,19 +130,27 @@ impl Database {
     pub async fn connect_within(&self, limit: Duration) -> Result<Connection, Error> {
         let began = Instant::now();
         let deadline = began + limit;
-        let got = timeout_at(deadline, self.pool.get()).await;
+        let got = timeout_at(deadline, self.usable_client()).await;
         if let Some(waits) = &self.waits {
             waits.observe(began.elapsed().as_secs_f64());
         }
-        let client = got
-            .map_err(|_| Error::Unavailable("no connection became free in time".into()))?
-            .map_err(|error| Error::Unavailable(format!("no connection: {error}")))?;
-        if let Some(servers) = &self.compared {
-            timeout_at(deadline, servers.until_compared())
-                .await
-                .map_err(|_| Error::Unavailable("another server took over and was not compared in time".into()))?;
-        }
+        let client = got.map_err(|_| Error::Unavailable("no connection became free in time".into()))??;
         Ok(Connection { client: Some(client), deadline, unanswered: AtomicUsize::new(0), in_transaction: false })
+    }
+
+    /// Returns a connection to a server that was compared with the recorded one.
+    async fn usable_client(&self) -> Result<Object, Error> {
+        loop {
+            let got = self.pool.get().await;
+            let client = got.map_err(|error| Error::Unavailable(format!("no connection: {error}")))?;
+            let Some(servers) = &self.compared else { return Ok(client) };
+            servers.until_compared().await.map_err(|fenced| Error::Unavailable(fenced.to_string()))?;
+            // What was compared may be another server than the one that this connection leads to.
+            if servers.is_current(Object::metrics(&client).created) {
+                return Ok(client);
+            }
+            drop(Object::take(client));
+        }
     }
 
     /// Begins a transaction. It ends with [`Connection::commit`], or is rolled back when dropped.
@@ -168,7 +177,7 @@ impl Database {
 fn manager(settings: &crate::config::DatabaseConfig) -> anyhow::Result<(Arc<Target>, Manager)> {
     let target = Arc::new(Target::new(settings)?);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Ok((target.clone(), Manager::from_connect(target.url(), Connector(target), recycling)))
+    Ok((target.clone(), Manager::from_connect(target.settings(), Connector(target), recycling)))
 }
 
 /// The connections of a pool.

@@ -2,7 +2,10 @@
 //! its successor ignores it.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -35,8 +38,22 @@ pub struct Servers {
     newest: Mutex<Option<NewestServer>>,
     changed: Notify,
     /// The server that was last compared with the recorded one.
-    compared: watch::Sender<Option<Identity>>,
+    compared: watch::Sender<Option<ComparedServer>>,
+    /// Whether this node serves requests. While it starts, it may look at a restored database.
+    is_serving: AtomicBool,
 }
+
+#[derive(Debug)]
+struct ComparedServer {
+    identity: Identity,
+    /// Whether it looks restored from a backup.
+    is_fenced: bool,
+}
+
+/// The error for a server that looks restored from a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database looks restored from a backup")]
+pub struct Fenced;
 
 /// How far the newest server was compared with the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +96,14 @@ impl Servers {
         Ok(())
     }
 
-    /// Records that this server was compared with the recorded one.
-    pub fn record_comparison(&self, server: Identity) {
-        self.compared.send_replace(Some(server));
+    /// Records that this server was compared with the recorded one, and whether it looks restored.
+    pub fn record_comparison(&self, identity: Identity, is_fenced: bool) {
+        self.compared.send_replace(Some(ComparedServer { identity, is_fenced }));
+    }
+
+    /// Records that this node serves requests from now on.
+    pub fn begin_serving(&self) {
+        self.is_serving.store(true, Ordering::Relaxed);
     }
 
     /// Returns how far the newest server was compared.
@@ -91,17 +113,19 @@ impl Servers {
     }
 
     /// Waits until the newest server was compared. Does not wait for the first comparison, before which a node serves no
-    /// requests.
-    pub async fn until_compared(&self) {
+    /// requests. Fails if the server looks restored, and this node serves requests.
+    pub async fn until_compared(&self) -> Result<(), Fenced> {
         let mut compared = self.compared.subscribe();
-        // The sender lives as long as this.
-        drop(compared.wait_for(|server| self.comparison_with(server.as_ref()) != Comparison::Pending).await);
+        let decided = compared.wait_for(|server| self.comparison_with(server.as_ref()) != Comparison::Pending).await;
+        // The sender lives as long as this, so there is a decision.
+        let is_fenced = decided.is_ok_and(|server| server.as_ref().is_some_and(|server| server.is_fenced));
+        if is_fenced && self.is_serving.load(Ordering::Relaxed) { Err(Fenced) } else { Ok(()) }
     }
 
-    fn comparison_with(&self, compared: Option<&Identity>) -> Comparison {
+    fn comparison_with(&self, compared: Option<&ComparedServer>) -> Comparison {
         let Some(compared) = compared else { return Comparison::NotBegun };
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.as_ref().is_some_and(|known| known.identity == *compared) {
+        if newest.as_ref().is_some_and(|known| known.identity == compared.identity) {
             Comparison::Done
         } else {
             Comparison::Pending
@@ -132,6 +156,8 @@ impl Servers {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
 
     fn on(timeline: u32) -> Identity {
@@ -158,18 +184,34 @@ mod tests {
         let servers = Servers::default();
         assert_eq!(servers.record(&on(1)), Ok(()));
         assert_eq!(servers.comparison(), Comparison::NotBegun);
-        servers.until_compared().await;
-        servers.record_comparison(on(1));
+        assert_eq!(servers.until_compared().await, Ok(()));
+        servers.record_comparison(on(1), false);
         assert_eq!(servers.comparison(), Comparison::Done);
         assert_eq!(servers.record(&on(2)), Ok(()));
         assert_eq!(servers.comparison(), Comparison::Pending);
         let mut waiting = std::pin::pin!(servers.until_compared());
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        servers.record_comparison(on(1));
+        servers.record_comparison(on(1), false);
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        servers.record_comparison(on(2));
-        assert!(futures_util::poll!(&mut waiting).is_ready());
+        servers.record_comparison(on(2), false);
+        assert_eq!(futures_util::poll!(&mut waiting), Poll::Ready(Ok(())));
         assert_eq!(servers.comparison(), Comparison::Done);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_ends_at_a_restored_database_gets_no_connection_rv_26() {
+        let servers = Servers::default();
+        assert_eq!(servers.record(&on(1)), Ok(()));
+        servers.record_comparison(on(1), false);
+        servers.begin_serving();
+        assert_eq!(servers.record(&on(2)), Ok(()));
+        let mut waiting = std::pin::pin!(servers.until_compared());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        servers.record_comparison(on(2), true);
+        assert_eq!(futures_util::poll!(&mut waiting), Poll::Ready(Err(Fenced)));
+        assert_eq!(servers.until_compared().await, Err(Fenced));
+        servers.record_comparison(on(2), false);
+        assert_eq!(servers.until_compared().await, Ok(()));
     }
 
     #[test]

@@ -109,11 +109,13 @@ pub async fn edge(
 
 /// Receives the body, takes a request slot, and runs the handler within the deadline.
 async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
-    if matches!(app.fence(), Fence::NotCompared | Fence::Closed(_)) {
+    let is_fenced = || matches!(app.fence(), Fence::NotCompared | Fence::Closed(_));
+    if is_fenced() {
         return ApiError::from(EdgeError::Fenced).into();
     }
     // A body that arrives slowly takes no request slot.
     let request = match body::receive(app, holder, request).await {
+        Ok(_) if is_fenced() => return ApiError::from(EdgeError::Fenced).into(),
         Ok(request) => request,
         Err(refused) => return refused.into(),
     };

@@ -39,7 +39,7 @@ pub async fn list_tables(db: &Connection) -> Result<Vec<TableSize>, Error> {
     let rows = db
         .query(
             r"select root.relname::text as table, sum(greatest(part.reltuples, 0))::bigint as rows,
-                     sum(pg_total_relation_size(part.oid))::bigint as bytes
+                     coalesce(sum(pg_total_relation_size(part.oid)), 0)::bigint as bytes
                 from pg_class root
                 cross join lateral pg_partition_tree(root.oid) tree
                 join pg_class part on part.oid = tree.relid
@@ -47,7 +47,7 @@ pub async fn list_tables(db: &Connection) -> Result<Vec<TableSize>, Error> {
                  and root.relnamespace = current_schema::regnamespace
                group by root.relname
                union all
-              select c.relname::text, greatest(c.reltuples, 0)::bigint, pg_total_relation_size(c.oid)
+              select c.relname::text, greatest(c.reltuples, 0)::bigint, coalesce(pg_total_relation_size(c.oid), 0)
                 from pg_class c
                where c.relkind = 'r' and not c.relispartition and c.relnamespace = current_schema::regnamespace",
             &[],

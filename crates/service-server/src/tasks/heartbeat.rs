@@ -12,7 +12,10 @@ use tokio::time::Instant;
 use crate::{
     app::App,
     crypto::random,
-    database::restore_fence::{self, Fence},
+    database::{
+        Comparison,
+        restore_fence::{self, Fence},
+    },
     flows::operations::compare_server,
     store,
     tasks::supervisor::Progress,
@@ -35,6 +38,8 @@ pub async fn beat(app: &App) -> anyhow::Result<()> {
     let restores = compare_server::compare(app).await?;
     let (began, now) = (Instant::now(), app.clock.now());
     let db = app.heartbeat_database.connect().await?;
+    // A heartbeat in a restored database would hide that it was restored.
+    anyhow::ensure!(app.servers.comparison() == Comparison::Done, "another server took over since the comparison");
     app.revocations.heartbeat_begun(now, began);
     store::node_heartbeats::replace(&db, app.node_id, now).await?;
     app.revocations.heartbeat_confirmed(began, app.servers.changed_at().map(Into::into));

@@ -274,9 +274,9 @@ impl RevocationState {
         if self.is_primary_read() { self.read_at.min(self.heartbeat()) } else { self.known_before }
     }
 
-    /// Whether the last read is of the server that confirms heartbeats now.
+    /// Whether the last read is of the server that confirms heartbeats now, or of a standby of it.
     fn is_primary_read(&self) -> bool {
-        self.read_at >= self.primary_since
+        self.read_at.min(self.arrived_at) >= self.primary_since
     }
 
     fn stale(&self) -> Option<StaleReason> {

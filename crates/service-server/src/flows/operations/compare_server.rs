@@ -11,7 +11,7 @@ use service_rules::restore::{self, Anchor, LONGEST_FAILOVER_SECONDS, Seen};
 
 use crate::{
     app::App,
-    database::restore_fence,
+    database::{FormerPrimary, restore_fence},
     flows::node_event,
     store::{
         self,
@@ -31,9 +31,11 @@ pub async fn compare(app: &App) -> anyhow::Result<i32> {
     drop(db);
     let found = if is_as_written(app, &found)? { found } else { decide(app).await? };
     let restores = found.recorded.restores;
+    // The connection may have led to a standby that was promoted since.
+    app.servers.record(&found.server).map_err(|FormerPrimary| anyhow::anyhow!("this server is a former primary"))?;
     // First the fence, because connections that waited for the comparison continue after it.
     app.restore_fence.record(found.fenced);
-    app.servers.record_comparison(found.server);
+    app.servers.record_comparison(found.server, found.fenced.is_some());
     Ok(restores)
 }
 
