@@ -238,22 +238,27 @@ impl Member {
 
     /// Stops Patroni and all processes of PostgreSQL, without ending them.
     async fn freeze(&self) -> Result<()> {
-        let patroni = self.patroni.as_ref().and_then(Child::id).context("the member does not run")?.to_string();
-        let postmaster = fs::read_to_string(self.directory.join("serviced/postmaster.pid"))?;
-        let postmaster = postmaster.lines().next().context("PostgreSQL does not run")?.to_owned();
-        let children = Command::new("pgrep").args(["--parent", &postmaster]).output().await?;
-        let mut processes = vec![patroni, postmaster];
-        processes.extend(String::from_utf8(children.stdout)?.lines().map(str::to_owned));
+        let patroni = self.patroni.as_ref().and_then(Child::id).context("the member does not run")?;
+        let mut processes = self.postgres_processes();
+        processes.push(patroni.to_string());
         // A process may have ended meanwhile.
         Command::new("kill").arg("-STOP").args(processes).stderr(Stdio::null()).status().await?;
         Ok(())
     }
 
+    /// Ends all processes of PostgreSQL at once. Those that are stopped would not notice that the postmaster is gone.
     fn kill_postgres(&self) {
+        let processes = self.postgres_processes();
+        drop(std::process::Command::new("kill").arg("-KILL").args(processes).stderr(Stdio::null()).status());
+    }
+
+    /// The postmaster and its children.
+    fn postgres_processes(&self) -> Vec<String> {
         let file = fs::read_to_string(self.directory.join("serviced/postmaster.pid")).unwrap_or_default();
-        if let Some(postmaster) = file.lines().next() {
-            drop(std::process::Command::new("kill").args(["-KILL", postmaster]).status());
-        }
+        let Some(postmaster) = file.lines().next() else { return Vec::new() };
+        let found = std::process::Command::new("pgrep").args(["--parent", postmaster]).output();
+        let children = found.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        [postmaster].into_iter().chain(children.lines()).map(str::to_owned).collect()
     }
 }
 
