@@ -41,12 +41,14 @@ impl Hosts {
 
     /// Connects to the first host that is what the URL asks for. The caller limits the time for all of them.
     pub(super) async fn connect(&self) -> Result<(Client, Connection<Socket, Stream>), Error> {
+        // Boxed, because the driver's futures are large.
         for settings in &self.others {
-            if let Ok(Ok(connected)) = timeout(self.patience, settings.connect(self.tls.clone())).await {
+            let connecting = Box::pin(settings.connect(self.tls.clone()));
+            if let Ok(Ok(connected)) = timeout(self.patience, connecting).await {
                 return Ok(connected);
             }
         }
-        self.last.connect(self.tls.clone()).await
+        Box::pin(self.last.connect(self.tls.clone())).await
     }
 
     /// The settings, for the pool's own use.
