@@ -36,16 +36,20 @@ pub(crate) struct FailoverOptions {
     /// Requests per second, half of them refreshes
     #[arg(long, default_value_t = 150)]
     rate: u32,
+    /// How many seconds it may take until refreshes succeed again: by default 22, 25 if frozen, 3 if moved
+    #[arg(long)]
+    within: Option<u64>,
 }
 
 impl FailoverOptions {
     /// The longest until refreshes succeed again. Patroni notices a lost primary after its `ttl`, of at least 20 seconds.
     fn limit(&self) -> Duration {
-        Duration::from_secs(match (self.switchover, self.freeze) {
+        let by_default = match (self.switchover, self.freeze) {
             (true, _) => 3,
             (_, true) => 25,
             _ => 22,
-        })
+        };
+        Duration::from_secs(self.within.unwrap_or(by_default))
     }
 
     fn name(&self) -> &'static str {
