@@ -80,8 +80,15 @@ const IN_PARTITIONS: &str = "cargo test --locked --quiet --workspace --test it -
     otp::grant refresh::verdicts workspaces::";
 
 /// Tests that load the machine or measure how soon something happens. They would fail beside others on a slow machine.
-const ALONE: [&str; 5] =
-    ["oauth::authorization_code_races", "operations::freshness", "otp::offices", "refresh::growth", "refresh::races"];
+const ALONE: [&str; 7] = [
+    "oauth::authorization_code_races",
+    "operations::freshness",
+    "operations::moving_a_shard",
+    "operations::waiting",
+    "otp::offices",
+    "refresh::growth",
+    "refresh::races",
+];
 
 fn lint(steps: &mut Steps) -> Result<()> {
     steps.run("Formatting", "cargo fmt --all --check")?;

@@ -55,7 +55,7 @@ impl Cluster {
 
     /// Starts a cluster whose tables can be replicated one by one, and that can replicate tables of another.
     pub fn start_logical() -> Result<Self> {
-        Self::start_throwaway(&temp_dir(), &LOGICAL_REPLICATION, None)
+        Self::start_throwaway(&place::for_tests(), &LOGICAL_REPLICATION, None)
     }
 
     /// Starts a cluster with `fsync` off, which the service must refuse.
