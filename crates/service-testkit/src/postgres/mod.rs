@@ -255,8 +255,11 @@ const STATEMENTS_LOGGED: [&str; 3] =
 const STATEMENTS_NOT_LOGGED: [&str; 2] = ["log_statement=none", "log_checkpoints=off"];
 
 /// Logical replication copies a table at a time for each worker.
-const LOGICAL_REPLICATION: [&str; 6] = [
+const LOGICAL_REPLICATION: [&str; 8] = [
     "wal_level=logical",
+    // A worker that has copied its table holds its slot a little longer than it counts as a worker.
+    "max_replication_slots=64",
+    "max_wal_senders=64",
     "log_statement=none",
     "max_worker_processes=32",
     "max_logical_replication_workers=24",
