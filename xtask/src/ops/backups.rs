@@ -31,7 +31,7 @@ impl<'a> Backups<'a> {
             &[
                 ("/var/lib/pgbackrest", &path("repository")?),
                 ("/var/log/pgbackrest", &path("log")?),
-                ("/tmp/pgbackrest", &path("lock")?),
+                ("/run/lock/pgbackrest", &path("lock")?),
                 ("/var/lib/postgresql/serviced", cluster.directory().join("data").to_str().context("not UTF-8")?),
                 ("/var/run/postgresql", cluster.directory().to_str().context("not UTF-8")?),
                 ("5432", &cluster.port().to_string()),

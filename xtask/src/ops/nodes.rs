@@ -164,8 +164,9 @@ impl DrillNode {
         Ok(self.child.as_mut().context("the node does not run")?.try_wait()?.is_none())
     }
 
+    /// Whether the node is ready, and its database answers.
     pub(super) async fn is_ready(&self) -> bool {
-        self.ops.get("/readyz", None).await.is_ok_and(|response| response.status == 200)
+        self.readiness().await == "ready\n"
     }
 
     /// What `/readyz` says.

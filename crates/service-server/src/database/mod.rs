@@ -134,8 +134,18 @@ impl Database {
         if let Some(waits) = &self.waits {
             waits.observe(began.elapsed().as_secs_f64());
         }
-        let client = got.map_err(|_| Error::Unavailable("no connection became free in time".into()))??;
+        let client = got.map_err(|_| Error::Unavailable(self.why_late().into()))??;
         Ok(Connection { client: Some(client), deadline, unanswered: AtomicUsize::new(0), in_transaction: false })
+    }
+
+    /// Why a caller got no connection in time.
+    fn why_late(&self) -> &'static str {
+        let is_pending = |servers: &Arc<Servers>| servers.comparison() == Comparison::Pending;
+        if self.compared.as_ref().is_some_and(is_pending) {
+            "another server took over and was not compared in time"
+        } else {
+            "no connection became free in time"
+        }
     }
 
     /// Returns a connection to a server that was compared with the recorded one.

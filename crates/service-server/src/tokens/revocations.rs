@@ -3,7 +3,7 @@
 //! A node that has not read the table for 30 seconds does not know the current revocations, and rejects all tokens.
 //! Reading alone is not enough, because a former primary can still be read, and a standby may lag. So a recent heartbeat
 //! of this node must have been confirmed by the primary, and must have arrived at the server that is read. After a failover
-//! the 30 seconds go on counting from what the former primary gave, until the new one is read.
+//! the 30 seconds still count from what was known of the former primary, until the new one is read.
 
 use std::{
     collections::VecDeque,
