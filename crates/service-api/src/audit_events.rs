@@ -109,6 +109,10 @@ event_names! {
     UserDisabled = "user.disabled", "Account disabled by an operator";
     UserEnabled = "user.enabled", "Account enabled by an operator";
     UserSignedOut = "user.signed_out", "All sessions revoked by an operator";
+    SupportViewed = "support.viewed", "Account viewed by an operator for support";
+    LimitReset = "limit.reset", "Rate limits reset by an operator";
+    MailListed = "mail.listed", "Waiting mail listed by an operator";
+    MailResent = "mail.resent", "Waiting mail sent again by an operator";
     WorkspaceCreated = "workspace.created", "Workspace created";
     WorkspaceRenamed = "workspace.renamed", "Workspace renamed";
     MemberInvited = "member.invited", "Member invited";

@@ -43,6 +43,17 @@ pub enum Role {
     Viewer,
 }
 
+impl Role {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Member => "member",
+            Self::Viewer => "viewer",
+        }
+    }
+}
+
 /// What selected the space of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -81,6 +81,17 @@ pub fn judge_windows(policy: &'static str, windows: &[Window], hits: &[Timestamp
     Some(Limited { policy, quota: window.count, window_seconds: window.seconds, retry_after: whole_seconds(wait) })
 }
 
+/// The part of the fullest window that is used: 0 is nothing, 1 is all of it.
+#[must_use]
+pub fn used_of_windows(windows: &[Window], hits: &[Timestamp], now: Timestamp) -> f64 {
+    let used = windows.iter().map(|window| {
+        let began = now.as_microsecond() - i64::from(window.seconds) * MICROSECONDS;
+        let counted = hits.iter().filter(|hit| hit.as_microsecond() > began).count();
+        f64::from(u32::try_from(counted).unwrap_or(u32::MAX)) / f64::from(window.count.max(1))
+    });
+    used.fold(0.0, f64::max)
+}
+
 impl Rate {
     /// Microseconds between two requests at the steady rate. Whole ones, as PostgreSQL stores them, so that the intervals
     /// of a full burst add up to exactly the tolerance.

@@ -47,12 +47,14 @@ pub enum Event {
     SignedOut,
     /// An operator revoked all sessions of the user.
     RevokedByOperator,
+    /// An operator revoked this session alone, because its user asked for it or it looks stolen.
+    SingledOutByOperator,
     /// The session expired or was idle for too long.
     Expired,
 }
 
 impl Event {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Replayed,
         Self::Superseded,
         Self::Leaked,
@@ -61,6 +63,7 @@ impl Event {
         Self::RevokedByUser(MadeTreatment::Keep),
         Self::SignedOut,
         Self::RevokedByOperator,
+        Self::SingledOutByOperator,
         Self::Expired,
     ];
 
@@ -73,7 +76,8 @@ impl Event {
             Self::RevokedByUser(MadeTreatment::Revoke) => "revoked by the user, `made=revoke`",
             Self::RevokedByUser(MadeTreatment::Keep) => "revoked by the user, `made=keep`",
             Self::SignedOut => "signed out by its own token",
-            Self::RevokedByOperator => "signed out by an operator",
+            Self::RevokedByOperator => "signed out by an operator, with all others",
+            Self::SingledOutByOperator => "revoked by an operator",
             Self::Expired => "expired or idle",
         }
     }
@@ -86,7 +90,7 @@ impl Event {
             Self::Superseded => Reason::Superseded,
             Self::Leaked => Reason::Leaked,
             Self::RevokedByUser(_) | Self::SignedOut => Reason::RevokedByUser,
-            Self::RevokedByOperator => Reason::RevokedByAdmin,
+            Self::RevokedByOperator | Self::SingledOutByOperator => Reason::RevokedByAdmin,
             Self::Expired => Reason::Expired,
         }
     }
@@ -129,7 +133,9 @@ impl Consequence {
 #[must_use]
 pub const fn consequence(event: Event, made: Made) -> Consequence {
     match (event, made) {
-        (Event::Replayed | Event::Superseded | Event::Leaked, _) => Consequence::RevokedIfRecent,
+        (Event::Replayed | Event::Superseded | Event::Leaked | Event::SingledOutByOperator, _) => {
+            Consequence::RevokedIfRecent
+        }
         (Event::RevokedByUser(MadeTreatment::Recommended), Made::CliToken) => Consequence::RevokedUnlessInUse,
         (Event::RevokedByUser(MadeTreatment::Revoke), _)
         | (Event::RevokedByUser(MadeTreatment::Recommended), Made::McpPair | Made::Invitation)

@@ -37,6 +37,9 @@ struct Arguments {
     /// The operator's name for the audit log; by default the name of the system account
     #[arg(long, global = true, value_name = "NAME")]
     operator: Option<String>,
+    /// Why an operator acts, for the audit log, such as "ticket 4711"
+    #[arg(long, global = true, value_name = "TEXT")]
+    reason: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -126,7 +129,8 @@ async fn execute(arguments: &Arguments, sources: &Sources) -> anyhow::Result<()>
         Command::Migrate => migrate::run(&config.database).await?,
         Command::Keys(command) => keys::run(command, &App::new(config, Clock::System)?).await?,
         Command::Admin(command) => {
-            admin::run(command, &App::new(config, Clock::System)?, arguments.operator.as_deref()).await?;
+            let operator = admin::operator(arguments.operator.as_deref(), arguments.reason.as_deref())?;
+            admin::run(command, &App::new(config, Clock::System)?, operator).await?;
         }
     }
     Ok(())

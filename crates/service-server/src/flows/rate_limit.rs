@@ -5,9 +5,10 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use serde::Serialize;
 use service_rules::{
     Timestamp,
-    limits::{Limited, Rate, Window, judge_windows},
+    limits::{Limited, Rate, Window, judge_windows, used_of_windows},
     network_rates::NetworkRates,
 };
 
@@ -36,6 +37,17 @@ pub enum Measured {
         used: f64,
     },
     Exhausted(Limited),
+}
+
+/// How much of a limit is used, for an operator.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitState {
+    /// The part that is used: 0 is nothing, 1 is all of it.
+    pub used: f64,
+    /// Seconds until another request can succeed. Absent: one can now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u32>,
 }
 
 /// A rate limit for one email address, network or client, or for all callers.
@@ -119,6 +131,39 @@ impl Limit<'_> {
         Ok(rate.is_exhausted(tat, now).then(|| rate.limited(self.policy, tat, now)))
     }
 
+    /// Measures how much of the windows is used, without counting a request.
+    pub async fn measure_windows(
+        &self,
+        app: &App,
+        db: &Connection,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<LimitState, Error> {
+        let hits = store::recent_hits::find(db, &self.key(app)).await?;
+        let retry_after = judge_windows(self.policy, windows, &hits, now).map(|limited| limited.retry_after);
+        Ok(LimitState { used: used_of_windows(windows, &hits, now), retry_after })
+    }
+
+    /// Measures how much of a steady rate is used, without counting a request.
+    pub async fn measure_rate(
+        &self,
+        app: &App,
+        db: &Connection,
+        rate: Rate,
+        now: Timestamp,
+    ) -> Result<LimitState, Error> {
+        let tat = store::rates::find(db, &self.key(app)).await?.unwrap_or(now);
+        let limited = rate.is_exhausted(tat, now).then(|| rate.limited(self.policy, tat, now));
+        Ok(LimitState { used: rate.used(tat, now), retry_after: limited.map(|limited| limited.retry_after) })
+    }
+
+    /// Forgets what was counted.
+    pub async fn reset(&self, app: &App, db: &Connection) -> Result<(), Error> {
+        let key = self.key(app);
+        store::recent_hits::delete(db, &key).await?;
+        store::rates::delete(db, &key).await
+    }
+
     /// The shortest wait, for when the last hit left its window between the two statements.
     fn brief(&self, windows: &[Window]) -> Limited {
         let (quota, window_seconds) = windows.first().map_or((1, 1), |window| (window.count, window.seconds));
@@ -152,6 +197,26 @@ impl NetworkLimit {
             }
         }
         Ok(None)
+    }
+
+    /// Measures every network, without counting a request.
+    pub async fn measure(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Vec<(IpNet, LimitState)>, Error> {
+        let mut measured = Vec::new();
+        for (network, rate) in self.networks(app) {
+            let whom = network.to_string();
+            let limit = Limit { policy: self.policy, whom: whom.as_bytes() };
+            measured.push((network, limit.measure_rate(app, db, rate, now).await?));
+        }
+        Ok(measured)
+    }
+
+    /// Forgets what was counted in every network.
+    pub async fn reset(&self, app: &App, db: &Connection) -> Result<(), Error> {
+        for (network, _) in self.networks(app) {
+            let whom = network.to_string();
+            Limit { policy: self.policy, whom: whom.as_bytes() }.reset(app, db).await?;
+        }
+        Ok(())
     }
 
     /// Removes the requests that [`Self::take`] counted.

@@ -17,7 +17,10 @@ use crate::{
         Actor,
         actor::Basis,
         oauth::consents,
-        revocation::{RevocationTransaction, lineage::LineageRevocation},
+        revocation::{
+            RevocationTransaction,
+            lineage::{Cause, LineageRevocation},
+        },
         sign_in::browser_session,
     },
     pagination::{InvalidCursor, List, PageRequest},
@@ -62,7 +65,8 @@ pub async fn list(app: &App, actor: &Actor<'_>, page: PageRequest<'_>) -> Result
     Ok(SessionPage { data, browsers, next_cursor })
 }
 
-async fn list_browsers(
+/// Lists the browsers that a user is signed in with.
+pub(crate) async fn list_browsers(
     db: &database::Connection,
     user_id: UserId,
     now: Timestamp,
@@ -94,7 +98,8 @@ pub async fn revoke(app: &App, actor: &Actor<'_>, id: &str, made: MadeTreatment)
     if transaction.revoke_grant(id, Reason::RevokedByUser).await? {
         let event = actor.user_event(EventName::SessionEnded, now, json!({ "by": actor.basis.to_string() }))?;
         event.subject(id).insert(transaction.db()).await?;
-        let lineage = LineageRevocation { meta: actor.meta, user_id, event: Event::RevokedByUser(made) };
+        let lineage =
+            LineageRevocation { cause: Cause::Request(actor.meta), user_id, event: Event::RevokedByUser(made) };
         lineage.revoke(&mut transaction, vec![id.to_string()]).await?;
         consents::withdraw_if_last(transaction.db(), actor.meta, user_id, &grant.client, now).await?;
     }
@@ -116,7 +121,7 @@ async fn sign_out_browser(
     }
     let event = actor.user_event(EventName::SessionEnded, now, json!({ "by": actor.basis.to_string() }))?;
     event.subject(id).insert(transaction.db()).await?;
-    let lineage = LineageRevocation { meta: actor.meta, user_id, event: Event::RevokedByUser(made) };
+    let lineage = LineageRevocation { cause: Cause::Request(actor.meta), user_id, event: Event::RevokedByUser(made) };
     lineage.revoke(&mut transaction, vec![id.to_string()]).await?;
     Ok(transaction.commit().await?)
 }
@@ -135,7 +140,7 @@ pub async fn revoke_others(
     store::users::lock(transaction.db(), user_id).await?;
     let others =
         transaction.revoke_grants_of_user(user_id, GrantSelection::Except(current), Reason::RevokedByUser).await?;
-    let lineage = LineageRevocation { meta: actor.meta, user_id, event: Event::RevokedByUser(made) };
+    let lineage = LineageRevocation { cause: Cause::Request(actor.meta), user_id, event: Event::RevokedByUser(made) };
     let browsers = store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     let makers = others.iter().map(ToString::to_string).chain(browsers.iter().map(ToString::to_string));
     lineage.revoke(&mut transaction, makers.collect()).await?;

@@ -242,7 +242,28 @@ impl Email {
         }
     }
 
-    fn to(&self) -> &str {
+    /// What the mail is, for operators.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::SignInCode { .. } => "sign-in code",
+            Self::SsoRequired { .. } => "single sign-on required",
+            Self::SsoLinked { .. } => "single sign-on linked",
+            Self::LinkCode { .. } => "link code",
+            Self::BreakGlassUsed { .. } => "break-glass sign-in",
+            Self::SessionReplayed { .. } => "session replayed",
+            Self::McpTokensCreated { .. } => "MCP tokens created",
+            Self::CliTokenCreated { .. } => "CLI token created",
+            Self::CliTokenEnds { .. } => "CLI token expires",
+            Self::CredentialRevoked { .. } => "credential revoked",
+            Self::Invitation { .. } => "invitation",
+            Self::TokenLeaked { .. } => "token leaked",
+            Self::TokenExposed { .. } => "token exposed",
+            Self::DomainFailing { .. } => "domain check failing",
+            Self::DomainLost { .. } => "domain lost",
+        }
+    }
+
+    pub(crate) fn to(&self) -> &str {
         match self {
             Self::SignInCode { to, .. }
             | Self::SsoRequired { to, .. }

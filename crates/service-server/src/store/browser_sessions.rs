@@ -366,6 +366,13 @@ pub async fn count_by_user(
     Ok(row.ok_or_else(|| super::impossible("browser_sessions", "id"))?.try_get("browsers")?)
 }
 
+/// Returns the user who is signed in with a browser.
+pub async fn find_user(db: &Connection, id: BrowserSessionId) -> Result<Option<UserId>, Error> {
+    let sql = r"select user_id from browser_sessions where id = $1 and shard = $2 and user_id is not null";
+    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
+    row.map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).transpose()
+}
+
 /// Signs a user out of one browser; `false`: the user was not signed in there.
 pub async fn delete_one(db: &Connection, id: BrowserSessionId, user_id: UserId) -> Result<bool, Error> {
     let sql = r"delete from browser_sessions where id = $1 and shard = $3 and user_id = $2";

@@ -12,10 +12,7 @@ use uuid::Uuid;
 use crate::{
     database::{Connection, Error},
     issuers::trusted_issuer::TrustedIssuer,
-    store::{
-        memberships::{role_from_text, role_to_text},
-        trusted_issuers,
-    },
+    store::{memberships::role_from_text, trusted_issuers},
 };
 
 /// A connection as stored.
@@ -146,7 +143,7 @@ pub async fn insert(db: &Connection, new: &StoredConnection) -> Result<(), Error
             &new.client_id,
             &new.auth_method.as_str(),
             &new.client_secret,
-            &role_to_text(new.default_role),
+            &new.default_role.as_str(),
             &new.session_hours,
             &new.token_days,
             &break_glass(new),
@@ -173,7 +170,7 @@ pub async fn update(db: &Connection, changed: &StoredConnection) -> Result<(), E
             &changed.client_id,
             &changed.auth_method.as_str(),
             &changed.client_secret,
-            &role_to_text(changed.default_role),
+            &changed.default_role.as_str(),
             &changed.session_hours,
             &changed.token_days,
             &break_glass(changed),

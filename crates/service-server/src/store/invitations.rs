@@ -15,11 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
-    store::{
-        emails::EmailKey,
-        memberships::{role_from_text, role_to_text},
-        received_invitations, sent_invitations, users,
-    },
+    store::{emails::EmailKey, memberships::role_from_text, received_invitations, sent_invitations, users},
 };
 
 /// An invitation to be stored.
@@ -56,7 +52,7 @@ pub async fn replace(db: &Connection, new: &NewInvitation<'_>, since: Timestamp)
             &new.workspace_id.uuid(),
             &new.email.address.as_str(),
             &new.id.uuid(),
-            &role_to_text(new.role),
+            &new.role.as_str(),
             &new.invited_by.uuid(),
             &new.now,
             &new.expires_at,

@@ -13,10 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
-    store::{
-        memberships::{role_from_text, role_to_text},
-        users, workspaces,
-    },
+    store::{memberships::role_from_text, users, workspaces},
 };
 
 /// How many owners are considered when one is to be named.
@@ -34,7 +31,7 @@ pub(super) async fn replace(
         r"insert into members (workspace_id, user_id, shard, role, created_at) values ($1, $2, $3, $4, $5)
           on conflict (workspace_id, user_id, shard) do update
              set role = excluded.role, created_at = excluded.created_at, ended_at = null",
-        &[&workspace_id.uuid(), &user_id.uuid(), &workspace_id.shard().number(), &role_to_text(role), &now],
+        &[&workspace_id.uuid(), &user_id.uuid(), &workspace_id.shard().number(), &role.as_str(), &now],
     )
     .await
     .map(drop)
@@ -49,7 +46,7 @@ pub(super) async fn update_role(
 ) -> Result<(), Error> {
     let sql = r"update members set role = $3
                  where workspace_id = $1 and user_id = $2 and shard = $4 and ended_at is null";
-    let (role, shard) = (role_to_text(role), workspace_id.shard().number());
+    let (role, shard) = (role.as_str(), workspace_id.shard().number());
     db.execute(sql, &[&workspace_id.uuid(), &user_id.uuid(), &role, &shard]).await.map(drop)
 }
 

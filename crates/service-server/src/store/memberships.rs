@@ -69,7 +69,7 @@ pub async fn join(
               on conflict (user_id, workspace_id, shard) do update
                  set role = excluded.role, created_at = excluded.created_at, ended_at = null
                where memberships.ended_at is not null",
-            &[&user_id.uuid(), &workspace_id.uuid(), &user_id.shard().number(), &role_to_text(role), &now],
+            &[&user_id.uuid(), &workspace_id.uuid(), &user_id.shard().number(), &role.as_str(), &now],
         )
         .await?;
     if joined == 1 {
@@ -87,7 +87,7 @@ pub async fn update_role(
 ) -> Result<bool, Error> {
     let sql = r"update memberships set role = $3
                  where user_id = $1 and workspace_id = $2 and shard = $4 and ended_at is null";
-    let (role_text, shard) = (role_to_text(role), user_id.shard().number());
+    let (role_text, shard) = (role.as_str(), user_id.shard().number());
     let changed = db.execute(sql, &[&user_id.uuid(), &workspace_id.uuid(), &role_text, &shard]).await?;
     members::update_role(db, workspace_id, user_id, role).await?;
     Ok(changed == 1)
@@ -136,14 +136,6 @@ pub async fn delete_ended(db: &Connection, ended_before: Timestamp, size: i64) -
         &[&ended_before, &size],
     )
     .await
-}
-
-pub(super) const fn role_to_text(role: Role) -> &'static str {
-    match role {
-        Role::Owner => "owner",
-        Role::Member => "member",
-        Role::Viewer => "viewer",
-    }
 }
 
 pub(super) fn role_from_text(text: &str) -> Result<Role, Error> {

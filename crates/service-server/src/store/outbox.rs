@@ -13,6 +13,15 @@ pub struct ClaimedMail {
     pub attempts: i16,
 }
 
+/// A mail that waits for its next attempt.
+pub struct WaitingMail {
+    pub id: MailId,
+    pub sealed: Vec<u8>,
+    pub attempts: i16,
+    pub next_attempt_at: Timestamp,
+    pub drop_at: Timestamp,
+}
+
 /// Stores a mail.
 pub async fn insert(
     db: &Connection,
@@ -53,6 +62,36 @@ pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) ->
 pub async fn mark_next_attempt(db: &Connection, id: MailId, at: Timestamp) -> Result<(), Error> {
     let sql = r"update outbox set next_attempt_at = $2 where id = $1 and shard = $3";
     db.execute(sql, &[&id.uuid(), &at, &id.shard().number()]).await.map(drop)
+}
+
+/// Returns mails that wait, the oldest first.
+pub async fn list(db: &Connection, now: Timestamp, limit: i64) -> Result<Vec<WaitingMail>, Error> {
+    let sql = r"/* housekeeping */ select id, sealed, attempts, next_attempt_at, drop_at from outbox
+                 where drop_at > $1 order by id limit $2";
+    let rows = db.query(sql, &[&now, &limit]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(WaitingMail {
+                id: row.try_get::<_, Uuid>("id")?.into(),
+                sealed: row.try_get("sealed")?,
+                attempts: row.try_get("attempts")?,
+                next_attempt_at: row.try_get("next_attempt_at")?,
+                drop_at: row.try_get("drop_at")?,
+            })
+        })
+        .collect()
+}
+
+/// Lets nodes send a mail at once; `false`: it does not wait.
+pub async fn mark_due(db: &Connection, id: MailId, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"update outbox set next_attempt_at = $2 where id = $1 and shard = $3 and drop_at > $2";
+    Ok(db.execute(sql, &[&id.uuid(), &now, &id.shard().number()]).await? == 1)
+}
+
+/// Lets nodes send every waiting mail at once. Returns how many there are.
+pub async fn mark_all_due(db: &Connection, now: Timestamp) -> Result<u64, Error> {
+    let sql = r"/* housekeeping */ update outbox set next_attempt_at = $1 where next_attempt_at > $1 and drop_at > $1";
+    db.execute(sql, &[&now]).await
 }
 
 /// Deletes a mail that was sent or given up.

@@ -33,6 +33,12 @@ pub async fn find(db: &Connection, key: &[u8]) -> Result<Option<Timestamp>, Erro
     row.map(|row| Ok(row.try_get("tat")?)).transpose()
 }
 
+/// Forgets what was counted for a key.
+pub async fn delete(db: &Connection, key: &[u8]) -> Result<(), Error> {
+    let sql = r"delete from rates where key = $1 and shard = $2";
+    db.execute(sql, &[&key, &super::shard_of_key(key)]).await.map(drop)
+}
+
 /// Deletes a batch of rows that limit nothing any more.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(

@@ -46,6 +46,12 @@ pub async fn find(db: &Connection, key: &[u8]) -> Result<Vec<Timestamp>, Error> 
     row.map_or(Ok(Vec::new()), |row| Ok(row.try_get("hits")?))
 }
 
+/// Forgets what was counted for a key.
+pub async fn delete(db: &Connection, key: &[u8]) -> Result<(), Error> {
+    let sql = r"delete from recent_hits where key = $1 and shard = $2";
+    db.execute(sql, &[&key, &super::shard_of_key(key)]).await.map(drop)
+}
+
 /// Deletes a batch of rows that limit nothing any more.
 pub async fn delete_expired(db: &Connection, batch: super::Batch) -> Result<u64, Error> {
     db.execute(

@@ -14,6 +14,7 @@ use crate::database::{Connection, Error};
 pub struct StoredUser {
     pub email: String,
     pub disabled: bool,
+    pub created_at: Timestamp,
 }
 
 /// Stores a user.
@@ -50,7 +51,7 @@ pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
 
 /// Returns a user by id.
 pub async fn find(db: &Connection, id: UserId) -> Result<Option<StoredUser>, Error> {
-    let sql = r"select email, disabled_at is not null as disabled from users where id = $1 and shard = $2";
+    let sql = r"select email, disabled_at is not null as disabled, created_at from users where id = $1 and shard = $2";
     let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
     row.as_ref().map(from_row).transpose()
 }
@@ -63,12 +64,13 @@ pub async fn find_address(db: &Connection, id: UserId) -> Result<Option<Address>
 
 /// Returns several users by their ids, with one statement for each shard.
 pub async fn find_several(db: &Connection, ids: &[UserId]) -> Result<HashMap<UserId, StoredUser>, Error> {
-    let sql = r"select id, email, disabled_at is not null as disabled from users where id = any ($1) and shard = $2";
+    let sql = r"select id, email, disabled_at is not null as disabled, created_at from users where id = any ($1) and shard = $2";
     let read = super::by_shard(ids).into_iter().map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await);
     let rows = try_join_all(read).await?;
     rows.iter().flatten().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), from_row(row)?))).collect()
 }
 
 fn from_row(row: &Row) -> Result<StoredUser, Error> {
-    Ok(StoredUser { email: row.try_get("email")?, disabled: row.try_get("disabled")? })
+    let (email, disabled, created_at) = (row.try_get("email")?, row.try_get("disabled")?, row.try_get("created_at")?);
+    Ok(StoredUser { email, disabled, created_at })
 }

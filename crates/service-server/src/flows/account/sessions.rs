@@ -18,7 +18,10 @@ use crate::{
         RequestMeta,
         account::{AccountError, actor, signed_in},
         oauth::consents,
-        revocation::{RevocationTransaction, lineage::LineageRevocation},
+        revocation::{
+            RevocationTransaction,
+            lineage::{Cause, LineageRevocation},
+        },
         sign_in::{
             browser_session::{self, Browser},
             devices, step_up,
@@ -223,7 +226,7 @@ pub async fn revoke(
     let user_id = actor.user_id;
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let lineage = LineageRevocation { meta, user_id, event: Event::RevokedByUser(made) };
+    let lineage = LineageRevocation { cause: Cause::Request(meta), user_id, event: Event::RevokedByUser(made) };
     store::users::lock(transaction.db(), user_id).await?;
     if let Ok(other) = id.parse::<BrowserSessionId>() {
         if !browser_sessions::delete_one(transaction.db(), other, user_id).await? {
@@ -258,7 +261,11 @@ pub async fn revoke_all(app: &App, meta: &RequestMeta, browser: &Browser) -> Res
     // A concurrent sign-in commits before this lock is taken, or starts after this transaction.
     store::users::lock(transaction.db(), user_id).await?;
     let sessions = transaction.revoke_grants_of_user(user_id, GrantSelection::All, Reason::RevokedByUser).await?;
-    let lineage = LineageRevocation { meta, user_id, event: Event::RevokedByUser(MadeTreatment::Recommended) };
+    let lineage = LineageRevocation {
+        cause: Cause::Request(meta),
+        user_id,
+        event: Event::RevokedByUser(MadeTreatment::Recommended),
+    };
     let browsers = browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     let makers = sessions.iter().map(ToString::to_string).chain(browsers.iter().map(ToString::to_string));
     lineage.revoke(&mut transaction, makers.collect()).await?;

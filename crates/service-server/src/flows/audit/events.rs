@@ -10,7 +10,7 @@ use service_rules::{Timestamp, space::Space};
 use crate::{
     app::App,
     database,
-    flows::audit::keys,
+    flows::{audit::keys, operator::hide_operator},
     pagination::{InvalidCursor, List, PageRequest},
     store::{self, audit_events::AuditEventQuery},
 };
@@ -64,6 +64,7 @@ pub async fn list(
     let mut data = keys::open(app, &db, data).await?;
     for event in &mut data {
         hide_address(event, reader);
+        hide_operator(event);
     }
     Ok(list.page(data, |event| event.id.uuid()))
 }

@@ -13,7 +13,7 @@ use url::{Host, Url};
 use crate::{
     app::App,
     database::{Connection, Error},
-    flows::clients::{self, Operator},
+    flows::{clients, operator::Operator},
     store,
 };
 
@@ -62,7 +62,7 @@ pub async fn block(app: &App, operator: &Operator, host: &str) -> anyhow::Result
     let db = app.database.begin().await?;
     store::blocked_client_hosts::lock(&db).await?;
     if store::blocked_client_hosts::insert(&db, &host, operator.name(), now).await? {
-        let event = operator.event(EventName::ClientHostBlocked, None, json!({ "host": host }), now)?;
+        let event = operator.event(EventName::ClientHostBlocked, now, json!({ "host": host }))?;
         store::audit_events::insert(&db, &event).await?;
     }
     db.commit().await?;
@@ -85,7 +85,7 @@ pub async fn unblock(app: &App, operator: &Operator, host: &str) -> anyhow::Resu
     if !store::blocked_client_hosts::delete(&db, &host).await? {
         return Ok(false);
     }
-    let event = operator.event(EventName::ClientHostUnblocked, None, json!({ "host": host }), now)?;
+    let event = operator.event(EventName::ClientHostUnblocked, now, json!({ "host": host }))?;
     store::audit_events::insert(&db, &event).await?;
     db.commit().await?;
     Ok(true)

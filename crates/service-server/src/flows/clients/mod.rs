@@ -11,7 +11,6 @@ use service_api::{
     token::{Client as ClientSecretKind, Token},
 };
 use service_rules::{
-    Timestamp,
     clients::Client,
     display_name::DisplayName,
     registration::{self, Redirects, RegistrationError},
@@ -21,8 +20,11 @@ use service_rules::{
 use crate::{
     app::App,
     crypto::{digest::sha256, random},
-    flows::revocation::{self, RevocationTransaction},
-    store::{self, Batch, audit_events::NewAuditEvent, clients::NewClient},
+    flows::{
+        operator::Operator,
+        revocation::{self, RevocationTransaction},
+    },
+    store::{self, Batch, clients::NewClient},
 };
 
 /// Clients on one page of the list.
@@ -49,56 +51,6 @@ pub struct ClientToRegister {
 pub struct RegisteredClient {
     pub id: String,
     pub secret: Option<Token<ClientSecretKind>>,
-}
-
-/// The operator who runs an administrative command, by the name that audit events record. A user who can run `serviced`
-/// with its root keys can choose the name.
-#[derive(Clone, Debug)]
-pub struct Operator(String);
-
-/// For when the operating system does not name the user who runs the command.
-impl Default for Operator {
-    fn default() -> Self {
-        Self("unknown".to_owned())
-    }
-}
-
-impl Operator {
-    /// `None`: the name is empty, too long, or has control characters.
-    #[must_use]
-    pub fn new(name: &str) -> Option<Self> {
-        let usable = (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control);
-        usable.then(|| Self(name.to_owned()))
-    }
-
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-
-    /// An audit event of an action by this operator. `details` is a JSON object.
-    pub fn event<'a>(
-        &self,
-        event: EventName,
-        client_id: Option<&'a str>,
-        mut details: Value,
-        now: Timestamp,
-    ) -> anyhow::Result<NewAuditEvent<'a>> {
-        details["operator"] = self.0.clone().into();
-        Ok(NewAuditEvent {
-            id: random::id(now)?,
-            at: now,
-            event,
-            user_id: None,
-            client_id,
-            workspace_id: None,
-            subject: None,
-            address: None,
-            request_id: None,
-            details,
-            keys: None,
-        })
-    }
 }
 
 pub async fn create(app: &App, wanted: &ClientToRegister) -> anyhow::Result<RegisteredClient> {
@@ -128,7 +80,7 @@ pub async fn create(app: &App, wanted: &ClientToRegister) -> anyhow::Result<Regi
     };
     let details =
         json!({ "name": name.as_str(), "redirectUris": said.redirect_uris, "mayIntrospect": wanted.may_introspect });
-    let event = wanted.operator.event(EventName::ClientCreated, Some(&made.id), details, now)?;
+    let event = wanted.operator.event(EventName::ClientCreated, now, details)?.client(&made.id);
     let db = app.database.begin().await?;
     store::clients::insert(&db, &new, now).await?;
     store::audit_events::insert(&db, &event).await?;
@@ -159,7 +111,7 @@ pub async fn disable(app: &App, operator: &Operator, id: &str) -> anyhow::Result
         return Ok(false);
     }
     transaction.revoke(Subject::Client(id.to_owned()), Reason::ClientDisabled)?;
-    let event = operator.event(EventName::ClientDisabled, Some(id), json!({}), now)?;
+    let event = operator.event(EventName::ClientDisabled, now, json!({}))?.client(id);
     store::audit_events::insert(transaction.db(), &event).await?;
     revocation::finish(app, transaction).await?;
     Ok(true)
@@ -167,7 +119,7 @@ pub async fn disable(app: &App, operator: &Operator, id: &str) -> anyhow::Result
 
 /// Enables a disabled client. `false`: it was not disabled, or does not exist.
 pub async fn enable(app: &App, operator: &Operator, id: &str) -> anyhow::Result<bool> {
-    let event = operator.event(EventName::ClientEnabled, Some(id), json!({}), app.clock.now())?;
+    let event = operator.event(EventName::ClientEnabled, app.clock.now(), json!({}))?.client(id);
     let db = app.database.begin().await?;
     if !store::clients::mark_disabled(&db, id, None).await? {
         return Ok(false);
@@ -196,7 +148,7 @@ pub async fn revoke_sessions(app: &App, operator: &Operator, id: &str) -> anyhow
         let is_last = revoked < SESSIONS_PER_TRANSACTION.unsigned_abs();
         if is_last {
             let details = json!({ "sessions": total });
-            let event = operator.event(EventName::ClientSessionsRevoked, Some(id), details, now)?;
+            let event = operator.event(EventName::ClientSessionsRevoked, now, details)?.client(id);
             store::audit_events::insert(transaction.db(), &event).await?;
         }
         revocation::finish(app, transaction).await?;
@@ -215,7 +167,7 @@ pub async fn set_redirect_uris(
 ) -> anyhow::Result<bool> {
     let said = check(redirect_uris)?;
     let details = json!({ "redirectUris": said.redirect_uris });
-    let event = operator.event(EventName::ClientRedirectUrisSet, Some(id), details, app.clock.now())?;
+    let event = operator.event(EventName::ClientRedirectUrisSet, app.clock.now(), details)?.client(id);
     let db = app.database.begin().await?;
     if !store::clients::update_redirect_uris(&db, id, &said).await? {
         return Ok(false);

@@ -38,7 +38,7 @@ use crate::{
         },
         revocation::{
             RevocationTransaction,
-            lineage::{LineageRevocation, RevokedLineage},
+            lineage::{Cause, LineageRevocation, RevokedLineage},
         },
         sso::required,
     },
@@ -192,7 +192,7 @@ impl Redeeming<'_> {
         let user_id = stored.worth.user_id;
         let mut transaction = RevocationTransaction::begin(self.app, self.now).await?;
         let ended = transaction.revoke_grant(id, Reason::Replayed).await?;
-        let lineage = LineageRevocation { meta: self.meta, user_id, event: Event::Replayed };
+        let lineage = LineageRevocation { cause: Cause::Request(self.meta), user_id, event: Event::Replayed };
         let made = lineage.revoke_once(&mut transaction, id).await?.unwrap_or_default();
         // A session that was revoked before may have created something all the same.
         if ended || !made.is_empty() {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     flows::{
-        clients::Operator,
+        operator::Operator,
         revocation::{self, RevocationTransaction},
         rotate_signing_keys::{self, RetireKeyError},
         sso::after_restore::{self, LaterEvent},
@@ -74,7 +74,7 @@ pub async fn finish(
     let Some(found) = found.filter(|found| found.fenced.is_some()) else { return Ok(None) };
     let mut finished = FinishedRestore::default();
     if let Some(events) = copy {
-        finished.epoch = Some(revocation::bump_epoch(app).await?);
+        finished.epoch = Some(revocation::bump_epoch(app, operator).await?);
         for event in events {
             if replay(app, event).await? {
                 *finished.replayed.entry(event.event.clone()).or_default() += 1;
@@ -83,7 +83,7 @@ pub async fn finish(
     }
     let now = app.clock.now();
     let details = json!({ "replayed": finished.replayed, "epoch": finished.epoch.is_some() });
-    let event = operator.event(EventName::RestoreFinished, None, details, now)?;
+    let event = operator.event(EventName::RestoreFinished, now, details)?;
     let db = app.database.begin().await?;
     anyhow::ensure!(
         store::installation::mark_finished(&db, &found.server).await?,

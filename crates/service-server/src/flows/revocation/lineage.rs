@@ -15,7 +15,7 @@ use service_rules::{
 use uuid::Uuid;
 
 use crate::{
-    flows::{RequestMeta, revocation::RevocationTransaction},
+    flows::{RequestMeta, operator::Operator, revocation::RevocationTransaction},
     locales::{Language, Locales},
     mail::MadeThings,
     store::{self, audit_events, lineage::LineageItem},
@@ -45,9 +45,16 @@ impl RevokedLineage {
     }
 }
 
+/// What caused a revocation: audit events name it.
+#[derive(Clone, Copy)]
+pub enum Cause<'a> {
+    Request(&'a RequestMeta),
+    Operator(&'a Operator),
+}
+
 /// The revocation of what sessions of a user made, and what caused it.
 pub struct LineageRevocation<'a> {
-    pub meta: &'a RequestMeta,
+    pub cause: Cause<'a>,
     pub user_id: UserId,
     pub event: Event,
 }
@@ -125,7 +132,11 @@ impl LineageRevocation<'_> {
             Made::Invitation => EventName::InvitationRevoked,
         };
         let details = json!({ "madeBy": made.made_by, "reason": self.event.reason().as_str() });
-        let event = self.meta.event(name, now, details)?.user(self.user_id);
+        let event = match self.cause {
+            Cause::Request(meta) => meta.event(name, now, details)?,
+            Cause::Operator(operator) => operator.event(name, now, details)?,
+        };
+        let event = event.user(self.user_id);
         Ok(event.in_workspace(made.workspace_id).subject(&made.id))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     app::App,
     crypto::random,
     database::{self, Connection},
-    flows::{node_event, sign_in::email_key::email_key, sso::routes},
+    flows::{operator::Operator, sign_in::email_key::email_key, sso::routes},
     store::{self, audit_events::NewAuditEvent, grants::GrantSelection},
 };
 
@@ -200,7 +200,7 @@ pub enum RevocationError {
 }
 
 /// Disables a user: revokes all their sessions and tokens, and refuses further sign-ins.
-pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+pub async fn disable_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let user_id = find_user(app, transaction.db(), address).await?;
@@ -215,26 +215,26 @@ pub async fn disable_user(app: &App, address: &Address) -> Result<UserId, Revoca
     store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
     transaction.revoke(Subject::User(user_id), reason)?;
-    node_event(EventName::UserDisabled, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
+    operator.event(EventName::UserDisabled, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(user_id)
 }
 
 /// Enables a disabled user. Sessions and tokens that were revoked stay revoked.
-pub async fn enable_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+pub async fn enable_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
     let user_id = find_user(app, &db, address).await?;
     if !store::users::mark_disabled(&db, user_id, None).await? {
         return Err(RevocationError::NothingToRevoke);
     }
-    node_event(EventName::UserEnabled, now, json!({}))?.user(user_id).insert(&db).await?;
+    operator.event(EventName::UserEnabled, now, json!({}))?.user(user_id).insert(&db).await?;
     db.commit().await?;
     Ok(user_id)
 }
 
 /// Revokes all sessions of a user and forgets their devices. The user can sign in again; CLI tokens stay valid.
-pub async fn sign_out_user(app: &App, address: &Address) -> Result<UserId, RevocationError> {
+pub async fn sign_out_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let user_id = find_user(app, transaction.db(), address).await?;
@@ -245,16 +245,21 @@ pub async fn sign_out_user(app: &App, address: &Address) -> Result<UserId, Revoc
     store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     store::devices::delete_by_user(transaction.db(), user_id, None).await?;
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
-    node_event(EventName::UserSignedOut, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
+    operator.event(EventName::UserSignedOut, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(user_id)
 }
 
 /// Removes a user from a workspace, and revokes their tokens for it.
-pub async fn remove_member(app: &App, user_id: UserId, workspace_id: WorkspaceId) -> Result<(), RevocationError> {
+pub async fn remove_member(
+    app: &App,
+    operator: &Operator,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+) -> Result<(), RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let event = node_event(EventName::MemberRemoved, now, json!({}))?.user(user_id).in_workspace(workspace_id);
+    let event = operator.event(EventName::MemberRemoved, now, json!({}))?.user(user_id).in_workspace(workspace_id);
     if !transaction.remove_member(user_id, workspace_id, event).await? {
         return Err(RevocationError::NothingToRevoke);
     }
@@ -263,10 +268,14 @@ pub async fn remove_member(app: &App, user_id: UserId, workspace_id: WorkspaceId
 }
 
 /// Deletes a workspace, and revokes every token for it.
-pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> Result<(), RevocationError> {
+pub async fn delete_workspace(
+    app: &App,
+    operator: &Operator,
+    workspace_id: WorkspaceId,
+) -> Result<(), RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let event = node_event(EventName::WorkspaceDeleted, now, json!({}))?.in_workspace(workspace_id);
+    let event = operator.event(EventName::WorkspaceDeleted, now, json!({}))?.in_workspace(workspace_id);
     if !transaction.delete_workspace(workspace_id, event).await? {
         return Err(RevocationError::NothingToRevoke);
     }
@@ -276,11 +285,11 @@ pub async fn delete_workspace(app: &App, workspace_id: WorkspaceId) -> Result<()
 
 /// Revokes every session and every token of all users, as after a restore. The database has lost the revocations that were
 /// committed after the backup, so no older credential can be trusted.
-pub async fn bump_epoch(app: &App) -> anyhow::Result<Timestamp> {
+pub async fn bump_epoch(app: &App, operator: &Operator) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin)?;
-    node_event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
+    operator.event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, now).not_before)
 }

@@ -14,7 +14,7 @@ use crate::{
         RequestMeta,
         revocation::{
             RevocationTransaction,
-            lineage::{LineageRevocation, RevokedLineage},
+            lineage::{Cause, LineageRevocation, RevokedLineage},
         },
     },
     mail::Email,
@@ -56,7 +56,7 @@ impl Replay<'_> {
     fn lineage<'l>(&self, meta: &'l RequestMeta) -> LineageRevocation<'l> {
         let event =
             if self.reason == Reason::Superseded { lineage::Event::Superseded } else { lineage::Event::Replayed };
-        LineageRevocation { meta, user_id: self.grant.user_id, event }
+        LineageRevocation { cause: Cause::Request(meta), user_id: self.grant.user_id, event }
     }
 
     async fn finish(

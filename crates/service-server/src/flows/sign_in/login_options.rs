@@ -19,8 +19,8 @@ use crate::{
     database,
     flows::{
         RequestMeta,
-        rate_limit::{Limit, NetworkLimit},
-        sign_in::devices,
+        rate_limit::Limit,
+        sign_in::{address_limits, devices},
         sso::routes,
     },
     store::routed_domains::Route,
@@ -53,8 +53,7 @@ pub async fn login_options(
         let limit = Limit { policy: "login-options-device", whom: &device };
         limit.take_at_rate(app, &db, rates.narrowest(), now).await?
     } else {
-        let limit = NetworkLimit { policy: "login-options-network", address: meta.address, rates };
-        limit.take(app, &db, now).await?
+        address_limits::login_options_from(&app.config.limits, meta.address).take(app, &db, now).await?
     };
     if let Some(limited) = limited {
         return Err(limited.into());

@@ -1,6 +1,7 @@
 //! How a user signs in: login options, one-time codes, accounts, browser sessions, known devices and step-up.
 
 pub(crate) mod accounts;
+pub(crate) mod address_limits;
 pub mod browser;
 pub mod browser_session;
 pub(crate) mod devices;

@@ -38,8 +38,12 @@ use crate::{
     database::{self, Connection},
     flows::{
         RequestMeta, check_clock,
-        rate_limit::{Limit, Measured, NetworkLimit},
-        sign_in::{devices, email_key::email_key},
+        rate_limit::{Limit, Measured},
+        sign_in::{
+            address_limits::{self, budget_key},
+            devices,
+            email_key::email_key,
+        },
         sso::required,
     },
     mail::Email,
@@ -119,8 +123,7 @@ pub async fn send_otp(
     check_clock(app, &db, now).await?;
     let device = devices::find(app, &db, sender.device, address, now).await?;
     if device.is_none() {
-        let rates = app.config.limits.otp_sends_per_network;
-        let per_network = NetworkLimit { policy: "otp-network", address: meta.address, rates };
+        let per_network = address_limits::sends_from(&app.config.limits, meta.address);
         if let Some(limited) = per_network.take(app, &db, now).await? {
             return Err(limited.into());
         }
@@ -178,25 +181,17 @@ impl<'a> Context<'a> {
     async fn count_send(&self, app: &App, db: &Connection, now: Timestamp) -> Result<Option<Limited>, database::Error> {
         let (limits, address) = (&app.config.limits, self.address);
         let per_context = budget_key(address, &self.name);
-        let mut budgets = vec![("otp-context", per_context, &limits.otp_sends_per_context)];
+        let mut budgets = vec![address_limits::of("otp-context", per_context, &limits.otp_sends_per_context)];
         if let Some(device) = &self.device {
-            budgets.push(("otp-device", budget_key(address, device), &limits.otp_sends_per_device));
+            let per_device = budget_key(address, device);
+            budgets.push(address_limits::of("otp-device", per_device, &limits.otp_sends_per_device));
         } else {
-            let from_network = budget_key(address, self.network.as_bytes());
-            budgets.push(("otp-address-network", from_network, &limits.otp_sends_per_address_and_network));
-            budgets.push(("otp-address", budget_key(address, b""), &limits.otp_sends_per_address));
+            budgets.extend(address_limits::sends(limits, address, &self.network));
         }
         // All at once: if one limit is reached, the transaction is rolled back.
-        let taken = budgets
-            .iter()
-            .map(async |(policy, whom, windows)| Limit { policy, whom }.take_in_windows(app, db, windows, now).await);
+        let taken = budgets.iter().map(|budget| budget.take(app, db, now));
         Ok(try_join_all(taken).await?.into_iter().flatten().next())
     }
-}
-
-/// The key of a limit on an address together with something else about the caller. No address contains a line break.
-pub(crate) fn budget_key(address: &Address, other: &[u8]) -> Vec<u8> {
-    [address.as_str().as_bytes(), b"\n", other].concat()
 }
 
 /// A code that is to be written.

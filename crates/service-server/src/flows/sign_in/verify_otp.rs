@@ -40,8 +40,10 @@ use crate::{
         RequestMeta, check_clock,
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
-            accounts, devices,
-            request_otp::{CodeFor, budget_key},
+            accounts,
+            address_limits::{self, WindowLimit, budget_key},
+            devices,
+            request_otp::CodeFor,
         },
         sso::{
             break_glass,
@@ -149,7 +151,7 @@ impl Attempt<'_> {
     }
 
     /// Counts the attempt, also against every limit on wrong codes, and commits. If a limit is reached, nothing is counted.
-    async fn count(&self) -> Result<(CountedTry, FailureLimits), VerifyOtpError> {
+    async fn count(&self) -> Result<(CountedTry, FailureLimits<'_>), VerifyOtpError> {
         let (app, now) = (self.app, self.now);
         let db = app.database.begin().await?;
         check_clock(app, &db, now).await?;
@@ -280,9 +282,9 @@ struct Owner<'a> {
 }
 
 /// The limits on wrong codes that an attempt counts against.
-struct FailureLimits {
-    /// Of the device, or of the address: the name of the limit, and its key.
-    windows: Vec<(&'static str, Vec<u8>)>,
+struct FailureLimits<'a> {
+    /// Of the device, or of the address.
+    windows: Vec<WindowLimit<'a>>,
     /// `None` for a known device, whose limit no other caller can use up.
     shared: Option<SharedLimits>,
 }
@@ -327,21 +329,17 @@ impl AllCallersLimit {
     }
 }
 
-impl FailureLimits {
-    fn of(app: &App, meta: &RequestMeta, counted: &CountedTry) -> anyhow::Result<Self> {
-        let address = &counted.address;
+impl<'a> FailureLimits<'a> {
+    fn of(app: &'a App, meta: &RequestMeta, counted: &CountedTry) -> anyhow::Result<Self> {
+        let (limits, address) = (&app.config.limits, &counted.address);
         if let Some(device) = &counted.device {
-            let windows = vec![("otp-failures-device", budget_key(address, device))];
+            let per_device = budget_key(address, device);
+            let windows = vec![address_limits::of("otp-failures-device", per_device, &limits.otp_failures_per_device)];
             return Ok(Self { windows, shared: None });
         }
-        let network = meta.network.to_string();
-        let windows = vec![
-            ("otp-failures-address-network", budget_key(address, network.as_bytes())),
-            ("otp-failures-address", budget_key(address, b"")),
-        ];
-        let rates = app.config.limits.otp_failures_per_network;
-        let network = NetworkLimit { policy: "otp-failures-network", address: meta.address, rates };
-        let all_callers = AllCallersLimit::draw(app.config.limits.otp_failures)?;
+        let windows = address_limits::failures(limits, address, &meta.network.to_string()).into();
+        let network = address_limits::failures_from(limits, meta.address);
+        let all_callers = AllCallersLimit::draw(limits.otp_failures)?;
         Ok(Self { windows, shared: Some(SharedLimits { network, all_callers }) })
     }
 
@@ -354,14 +352,8 @@ impl FailureLimits {
         number: i16,
         now: Timestamp,
     ) -> Result<Option<Limited>, database::Error> {
-        let limits = &app.config.limits;
-        for (policy, whom) in &self.windows {
-            let windows = match *policy {
-                "otp-failures-device" => &limits.otp_failures_per_device,
-                "otp-failures-address-network" => &limits.otp_failures_per_address_and_network,
-                _ => &limits.otp_failures_per_address,
-            };
-            if let Some(limited) = (Limit { policy, whom }).take_in_windows(app, db, windows, now).await? {
+        for window in &self.windows {
+            if let Some(limited) = window.take(app, db, now).await? {
                 return Ok(Some(limited));
             }
         }
@@ -377,8 +369,8 @@ impl FailureLimits {
     /// Removes the attempt that was counted at `now` from every limit, because its code was right.
     async fn give_back(&self, app: &App, now: Timestamp, credit: f64) -> Result<(), database::Error> {
         let db = app.database.begin().await?;
-        for (policy, whom) in &self.windows {
-            (Limit { policy, whom }).give_back(app, &db, now).await?;
+        for window in &self.windows {
+            window.limit().give_back(app, &db, now).await?;
         }
         if let Some(SharedLimits { network, all_callers }) = &self.shared {
             network.give_back(app, &db).await?;

@@ -28,7 +28,7 @@ use crate::{
     database::Connection,
     flows::{
         Actor,
-        clients::Operator,
+        operator::Operator,
         sign_in::step_up::RecentSignIn,
         sso::{
             connection_error::ConnectionError,
@@ -235,7 +235,7 @@ pub async fn disable(app: &App, operator: &Operator, id: ConnectionId) -> anyhow
     store::user_connections::delete_limits(&db, connection.id).await?;
     routes::rewrite(app, &db, connection.workspace_id).await?;
     let details = json!({ "connection": id, "enabled": false });
-    let event = operator.event(EventName::ConnectionEnabled, None, details, now)?;
+    let event = operator.event(EventName::ConnectionEnabled, now, details)?;
     event.in_workspace(connection.workspace_id).insert(&db).await?;
     db.commit().await?;
     Ok(true)

@@ -22,7 +22,10 @@ use crate::{
         RequestMeta, authenticate,
         oauth::revoke,
         rate_limit::NetworkLimit,
-        revocation::{RevocationTransaction, lineage::LineageRevocation},
+        revocation::{
+            RevocationTransaction,
+            lineage::{Cause, LineageRevocation},
+        },
         sign_in::{browser_session, devices},
     },
     mail::{self, Email, MadeThings},
@@ -132,7 +135,7 @@ impl Reporting<'_> {
     }
 
     fn lineage(&self, user_id: UserId) -> LineageRevocation<'_> {
-        LineageRevocation { meta: self.meta, user_id, event: lineage::Event::Leaked }
+        LineageRevocation { cause: Cause::Request(self.meta), user_id, event: lineage::Event::Leaked }
     }
 
     /// Signs out the browser of a cookie, and revokes what it created recently.

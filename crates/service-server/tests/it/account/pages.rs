@@ -1,6 +1,7 @@
 //! The account pages: what is connected, tokens, and how long a browser is signed in.
 
 use anyhow::{Context as _, Result};
+use service_server::flows::operator::Operator;
 use service_testkit::{
     server::{TestServer, with_server},
     tab::{Shown, Tab},
@@ -179,11 +180,11 @@ fn a_user_disabled_or_signed_out_by_an_operator_is_signed_out_of_every_browser()
         let tab = Tab::open(server)?;
         go_through(server, &tab, &asking(&client, &[]), "ann@acme.test").await?;
         assert_eq!(tab.get("/account").await?.status, 200);
-        service_server::flows::revocation::sign_out_user(&server.app, &address).await?;
+        service_server::flows::revocation::sign_out_user(&server.app, &Operator::default(), &address).await?;
         assert_eq!(tab.get("/account").await?.next()?, "/sign-in");
         server.advance(61);
         go_through(server, &tab, &asking(&client, &[]), "ann@acme.test").await?;
-        service_server::flows::revocation::disable_user(&server.app, &address).await?;
+        service_server::flows::revocation::disable_user(&server.app, &Operator::default(), &address).await?;
         assert_eq!(tab.get("/account").await?.next()?, "/sign-in");
         let begun = tab.get(&asking(&client, &[])).await?;
         assert!(begun.next()?.starts_with("/sign-in/"));

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use service_api::workspaces::Role;
 use service_rules::{bearer::Claims, email::Address};
+use service_server::flows::operator::Operator;
 use service_server::{flows::revocation, tasks::housekeeping};
 use service_testkit::server::{TestServer, with_server};
 
@@ -37,9 +38,9 @@ fn whatever_ends_its_ground_ends_the_token_cl_10() -> Result<()> {
         for token in [&of_left, &of_deleted, &personal] {
             assert_eq!(whoami(server, token).await?.status, 200);
         }
-        revocation::remove_member(&server.app, ann.user_id, left).await?;
+        revocation::remove_member(&server.app, &Operator::default(), ann.user_id, left).await?;
         check_dead(server, &of_left, "workspace_removed").await?;
-        revocation::delete_workspace(&server.app, deleted).await?;
+        revocation::delete_workspace(&server.app, &Operator::default(), deleted).await?;
         check_dead(server, &of_deleted, "workspace_removed").await?;
         assert_eq!(whoami(server, &personal).await?.status, 200);
         // Let in again, the old token stays dead.
@@ -47,17 +48,17 @@ fn whatever_ends_its_ground_ends_the_token_cl_10() -> Result<()> {
         check_dead(server, &of_left, "workspace_removed").await?;
 
         let address = Address::parse("ann@acme.test").ok().context("no address")?;
-        revocation::sign_out_user(&server.app, &address).await?;
+        revocation::sign_out_user(&server.app, &Operator::default(), &address).await?;
         assert_eq!(whoami(server, &personal).await?.status, 200, "signing out is for sessions");
-        revocation::disable_user(&server.app, &address).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &address).await?;
         check_dead(server, &personal, "user_disabled").await?;
-        revocation::enable_user(&server.app, &address).await?;
+        revocation::enable_user(&server.app, &Operator::default(), &address).await?;
         check_dead(server, &personal, "user_disabled").await?;
 
         let bob = server.sign_in("bob@acme.test", "read write").await?;
         let (_, bobs) = make(server, &bob, &json!({})).await?;
         assert_eq!(whoami(server, &bobs).await?.status, 200);
-        revocation::bump_epoch(&server.app).await?;
+        revocation::bump_epoch(&server.app, &Operator::default()).await?;
         check_dead(server, &bobs, "revoked_by_admin").await
     })
 }

@@ -106,7 +106,7 @@ fn registering_again_does_not_enable_a_disabled_client_rv_11() -> Result<()> {
     with_server(async |server| {
         let metadata = json!({ "client_name": "Editor", "redirect_uris": ["https://editor.test/cb"] });
         let first = server.http.post("/oauth/register", &metadata).await?.field("client_id").to_owned();
-        let operator = clients::Operator::default();
+        let operator = service_server::flows::operator::Operator::default();
         assert!(clients::disable(&server.app, &operator, &first).await?);
         server.advance(40 * 86_400);
         housekeeping::clean_once(&server.app).await?;

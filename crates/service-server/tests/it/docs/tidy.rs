@@ -12,7 +12,7 @@ const MAY_EXPOSE: [&str; 31] = [
     "service-server/src/tokens/refresh_token.rs",
     "service-server/src/issuers/mod.rs",
     "service-server/src/issuers/token_endpoint.rs",
-    "service-server/src/cli/admin.rs",
+    "service-server/src/cli/admin/mod.rs",
     "service-server/src/flows/oauth/consent_prompt.rs",
     "service-server/src/crypto/digest.rs",
     "service-server/src/flows/authenticate.rs",

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use service_api::workspaces::Role;
+use service_server::flows::operator::Operator;
 use service_testkit::{
     response::TestResponse,
     server::{TestServer, with_server},
@@ -145,7 +146,7 @@ fn a_code_ends_with_its_user_their_membership_and_their_consent_ac_10() -> Resul
         let begun = tab.get(&asking(&client, &[("prompt", "consent")])).await?;
         let done = agree(&tab, begun, &[("space", &space)]).await?;
         let body = exchange(&client, &code(&done)?);
-        service_server::flows::revocation::remove_member(&server.app, user, acme).await?;
+        service_server::flows::revocation::remove_member(&server.app, &Operator::default(), user, acme).await?;
         check_refused(&redeem(server, &body).await?, "membership");
         let begun = tab.get(&asking(&client, &[("prompt", "consent")])).await?;
         let body = exchange(&client, &code(&agree(&tab, begun, &[("space", "personal")]).await?)?);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use reqwest::Method;
 use serde_json::json;
+use service_server::flows::operator::Operator;
 use service_server::{
     clock::Clock,
     flows::{revocation, rotate_signing_keys},
@@ -50,7 +51,7 @@ fn a_node_whose_clock_is_wrong_does_nothing_by_it_and_loses_nothing() -> Result<
             check_unavailable(&whoami(&ann.access_token).await?);
             check_unavailable(&server.refresh(&ann.refresh_token).await?);
             check_unavailable(&server.exchange(&otp_id, &code, "read").await?);
-            assert!(revocation::bump_epoch(&server.app).await.is_err());
+            assert!(revocation::bump_epoch(&server.app, &Operator::default()).await.is_err());
             assert!(housekeeping::clean_once(&server.app).await.is_err());
             server.advance(-off);
             until_ready(server, true).await?;

@@ -10,7 +10,8 @@ use service_api::{ids::Id as _, workspaces::Role};
 use service_rules::email::Address;
 use service_server::{
     flows::{
-        clients::{self, Operator, blocked_hosts},
+        clients::{self, blocked_hosts},
+        operator::Operator,
         revocation,
     },
     tasks::{heartbeat, housekeeping},
@@ -229,9 +230,9 @@ fn finishing_a_restore_revokes_again_what_was_revoked_rv_26() -> Result<()> {
         // After the backup:
         let operator = Operator::default();
         let address = Address::parse("bob@acme.test").ok().context("no address")?;
-        revocation::disable_user(&server.app, &address).await?;
-        revocation::remove_member(&server.app, bob.user_id, acme).await?;
-        revocation::delete_workspace(&server.app, other).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &address).await?;
+        revocation::remove_member(&server.app, &Operator::default(), bob.user_id, acme).await?;
+        revocation::delete_workspace(&server.app, &Operator::default(), other).await?;
         assert!(clients::disable(&server.app, &operator, "service-web").await?);
         let path = format!("/v1/workspaces/{acme}/members/{}", eve.user_id);
         let request = server.http.request(reqwest::Method::PATCH, &path).bearer_auth(&ann.access_token);

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::Method;
 use serde_json::json;
+use service_server::flows::operator::Operator;
 use service_server::{crypto::random, flows::revocation, tasks::housekeeping};
 use service_testkit::{
     server::{Setup, TestServer, with_server},
@@ -235,7 +236,7 @@ fn disabling_a_user_and_reporting_the_secret_revoke_a_device_rv_08() -> Result<(
         caller.sign_in("bob@acme.test").await?;
         assert_eq!(count(server, "devices").await?, 2);
         let ann = service_rules::email::Address::parse(ANN).map_err(|_| anyhow::anyhow!("not an address"))?;
-        revocation::disable_user(&server.app, &ann).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &ann).await?;
         assert_eq!(count(server, "devices").await?, 1);
 
         let secret = caller.device.clone().context("no device secret")?;
@@ -282,7 +283,7 @@ fn signing_out_everywhere_leaves_this_browser_known_and_an_operator_leaves_none_
         // The command stays known to the other user who signed in there.
         assert_eq!(server.sql(known).await?, Some(format!("{other} {own}")));
         assert_eq!(Some(&own), tab.device().map(|secret| digest(Some(secret))).as_ref(), "the cookie is gone");
-        revocation::sign_out_user(&server.app, &ann).await?;
+        revocation::sign_out_user(&server.app, &Operator::default(), &ann).await?;
         assert_eq!(server.sql(known).await?, Some(other));
         Ok(())
     })

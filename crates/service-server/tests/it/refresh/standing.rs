@@ -6,7 +6,7 @@ use service_api::{
     workspaces::Role,
 };
 use service_rules::email::Address;
-use service_server::flows::revocation;
+use service_server::flows::{operator::Operator, revocation};
 use service_testkit::{
     server::{Setup, SignedIn, TestServer, otp_exchange, refresh_body, signed_in, with_server},
     settings::Settings,
@@ -41,9 +41,9 @@ fn a_refresh_ends_with_the_user_rf_10() -> Result<()> {
         let ann = refreshed(server, &ann.refresh_token).await?;
         // By the operator, for good.
         let address = Address::parse("ann@acme.test").ok().context("no address")?;
-        revocation::disable_user(&server.app, &address).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &address).await?;
         check_refused(&server.refresh(&ann.refresh_token).await?, Some("user_disabled"));
-        revocation::enable_user(&server.app, &address).await?;
+        revocation::enable_user(&server.app, &Operator::default(), &address).await?;
         check_refused(&server.refresh(&ann.refresh_token).await?, Some("user_disabled"));
         server.advance(61);
         let again = server.sign_in("ann@acme.test", "read").await?;
@@ -70,7 +70,7 @@ fn a_refresh_ends_with_the_membership_and_never_falls_to_personal_space_rf_10() 
         let next = server.refresh(&ann.refresh_token).await?;
         assert_eq!(next.field("workspace_id"), workspace.to_string());
         let next = signed_in(&next)?;
-        revocation::remove_member(&server.app, ann.user_id, workspace).await?;
+        revocation::remove_member(&server.app, &Operator::default(), ann.user_id, workspace).await?;
         check_refused(&server.refresh(&next.refresh_token).await?, Some("workspace_removed"));
         // Back in it, the old session stays ended.
         server.sql("update memberships set ended_at = null").await?;
@@ -88,7 +88,7 @@ fn a_refresh_ends_with_the_workspace_rf_10() -> Result<()> {
         check_refused(&server.refresh(&ann.refresh_token).await?, Some("workspace_removed"));
         server.sql("update memberships set ended_at = null").await?;
         let next = refreshed(server, &ann.refresh_token).await?;
-        revocation::delete_workspace(&server.app, workspace).await?;
+        revocation::delete_workspace(&server.app, &Operator::default(), workspace).await?;
         check_refused(&server.refresh(&next.refresh_token).await?, Some("workspace_removed"));
         Ok(())
     })
@@ -182,7 +182,7 @@ fn what_a_restore_brought_back_to_life_ends_with_the_epoch() -> Result<()> {
         // The database of before the revocation, as a backup has it; only its operator knows that it is old.
         server.sql("update grants set revoked_at = null, revoked_because = null").await?;
         server.sql("delete from revocations").await?;
-        revocation::bump_epoch(&server.app).await?;
+        revocation::bump_epoch(&server.app, &Operator::default()).await?;
         for session in [&ann, &bob] {
             check_refused(&server.refresh(&session.refresh_token).await?, Some("revoked_by_admin"));
             assert_eq!(server.http.get("/v1/whoami", Some(&session.access_token)).await?.status, 401);

@@ -12,6 +12,7 @@ use service_rules::{
     email::Address,
     revocation::{Subject, position::FeedPosition},
 };
+use service_server::flows::operator::Operator;
 use service_server::{
     crypto::random,
     flows::revocation::{self, RevocationTransaction},
@@ -71,26 +72,26 @@ fn every_way_to_end_a_credential_ends_it_br_18() -> Result<()> {
         let (anns_acme, anns_other, bobs_acme) =
             (token(&ann, Some(acme))?, token(&ann, Some(other))?, token(&bob, Some(acme))?);
 
-        revocation::remove_member(&server.app, bob.user_id, acme).await?;
+        revocation::remove_member(&server.app, &Operator::default(), bob.user_id, acme).await?;
         check_dead(server, &bobs_acme, "workspace_removed").await?;
         for alive in [&anns_acme, &anns_other, &ann.access_token, &bob.access_token] {
             check_alive(server, alive).await?;
         }
-        revocation::delete_workspace(&server.app, acme).await?;
+        revocation::delete_workspace(&server.app, &Operator::default(), acme).await?;
         check_dead(server, &anns_acme, "workspace_removed").await?;
         check_alive(server, &anns_other).await?;
-        revocation::disable_user(&server.app, &address("ann@acme.test")?).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &address("ann@acme.test")?).await?;
         for dead in [&anns_other, &ann.access_token] {
             check_dead(server, dead, "user_disabled").await?;
         }
         check_alive(server, &bob.access_token).await?;
-        revocation::sign_out_user(&server.app, &address("bob@acme.test")?).await?;
+        revocation::sign_out_user(&server.app, &Operator::default(), &address("bob@acme.test")?).await?;
         check_dead(server, &bob.access_token, "revoked_by_admin").await?;
         check_refused(&server.refresh(&bob.refresh_token).await?, Some("revoked_by_admin"));
         server.advance(61);
         let eve = server.sign_in("eve@acme.test", "read").await?;
         check_alive(server, &eve.access_token).await?;
-        revocation::bump_epoch(&server.app).await?;
+        revocation::bump_epoch(&server.app, &Operator::default()).await?;
         check_dead(server, &eve.access_token, "revoked_by_admin").await
     })
 }
@@ -100,16 +101,16 @@ fn every_way_to_end_a_credential_ends_it_br_18() -> Result<()> {
 fn of_two_levels_neither_hides_the_other_br_18() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
-        revocation::bump_epoch(&server.app).await?;
+        revocation::bump_epoch(&server.app, &Operator::default()).await?;
         server.advance(61);
         let again = server.sign_in("ann@acme.test", "read").await?;
         check_alive(server, &again.access_token).await?;
-        revocation::sign_out_user(&server.app, &address("ann@acme.test")?).await?;
+        revocation::sign_out_user(&server.app, &Operator::default(), &address("ann@acme.test")?).await?;
         check_dead(server, &again.access_token, "revoked_by_admin").await?;
         server.advance(61);
         let third = server.sign_in("ann@acme.test", "read").await?;
         check_alive(server, &third.access_token).await?;
-        revocation::bump_epoch(&server.app).await?;
+        revocation::bump_epoch(&server.app, &Operator::default()).await?;
         for session in [&ann, &again, &third] {
             check_dead(server, &session.access_token, "revoked_by_admin").await?;
         }

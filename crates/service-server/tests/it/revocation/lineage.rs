@@ -15,7 +15,7 @@ use service_rules::{
     lineage::{self, Event, Made, consequence},
     signing::later,
 };
-use service_server::flows::revocation;
+use service_server::flows::{operator::Operator, revocation, support};
 use service_testkit::{
     process::Process,
     response::{TestClient, TestResponse},
@@ -170,7 +170,12 @@ async fn happen(server: &TestServer, event: Event, session: &SignedIn, other: &S
         }
         Event::RevokedByOperator => {
             let address = Address::parse(email).ok().context("no address")?;
-            revocation::sign_out_user(&server.app, &address).await?;
+            revocation::sign_out_user(&server.app, &Operator::default(), &address).await?;
+        }
+        Event::SingledOutByOperator => {
+            let operator = Operator::default().because("ticket 4711").and_then(support::SupportOperator::new);
+            let id = session.grant_id.to_string();
+            support::sessions::revoke(&server.app, &operator.context("no reason")?, &id).await?;
         }
         Event::Expired => {
             let grant = session.grant_id.to_string();

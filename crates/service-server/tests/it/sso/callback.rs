@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use service_rules::email::Address;
-use service_server::flows::revocation;
+use service_server::flows::{operator::Operator, revocation};
 use service_testkit::{
     server::{Setup, TestServer},
     tab::{Shown, Tab},
@@ -273,7 +273,7 @@ fn a_disabled_connection_or_user_ends_the_flow_so_06() -> Result<()> {
         sign_in(server, &tab, &acme.start()).await?;
         assert!(signed_in_as(&tab).await?.is_some());
         let address = Address::parse("ann@acme.test")?;
-        revocation::disable_user(&server.app, &address).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &address).await?;
         let other = Tab::open(server)?;
         let shown = sign_in(server, &other, &acme.start()).await?;
         check_refused(&shown, 403, "a disabled user");
@@ -282,7 +282,7 @@ fn a_disabled_connection_or_user_ends_the_flow_so_06() -> Result<()> {
         assert_eq!(tab.get("/account").await?.next()?, "/sign-in", "the session before is over as well");
         // An account that was never linked is no way around it.
         server.sign_in("bob@acme.test", "read").await?;
-        revocation::disable_user(&server.app, &Address::parse("bob@acme.test")?).await?;
+        revocation::disable_user(&server.app, &Operator::default(), &Address::parse("bob@acme.test")?).await?;
         provider.sign_in_as(&user("bob", "bob@acme.test"));
         check_refused(&sign_in(server, &other, &acme.start()).await?, 403, "a disabled user, not linked");
         Ok(())

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use service_server::flows::operator::Operator;
 use service_testkit::{
     server::TestServer,
     tab::{Shown, Tab},
@@ -171,7 +172,13 @@ fn a_removed_member_is_not_joined_again_by_signing_in() -> Result<()> {
         sign_in(server, &Tab::open(server)?, &acme.start()).await?;
         let user_id = server.sql("select user_id from identities").await?.context("no identity")?;
         let user_id: uuid::Uuid = user_id.parse()?;
-        service_server::flows::revocation::remove_member(&server.app, user_id.into(), acme.workspace_id).await?;
+        service_server::flows::revocation::remove_member(
+            &server.app,
+            &Operator::default(),
+            user_id.into(),
+            acme.workspace_id,
+        )
+        .await?;
         let tab = Tab::open(server)?;
         sign_in(server, &tab, &acme.start()).await?;
         assert_eq!(signed_in_as(&tab).await?.as_deref(), Some("ann@acme.test"));

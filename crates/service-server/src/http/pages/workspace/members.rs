@@ -69,22 +69,13 @@ struct RoleShown<'a> {
 
 impl<'a> RoleShown<'a> {
     const fn of(texts: &'a Texts, role: Role) -> Self {
-        Self { value: role_value(role), name: texts.role(role) }
-    }
-}
-
-/// A role, as a form names it.
-const fn role_value(role: Role) -> &'static str {
-    match role {
-        Role::Owner => "owner",
-        Role::Member => "member",
-        Role::Viewer => "viewer",
+        Self { value: role.as_str(), name: texts.role(role) }
     }
 }
 
 /// The role that a form names.
 fn role_in(form: &Form) -> Option<Role> {
-    [Role::Owner, Role::Member, Role::Viewer].into_iter().find(|role| role_value(*role) == form.get("role"))
+    [Role::Owner, Role::Member, Role::Viewer].into_iter().find(|role| role.as_str() == form.get("role"))
 }
 
 pub async fn show(

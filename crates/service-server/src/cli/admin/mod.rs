@@ -1,7 +1,10 @@
 //! `serviced admin`: administration of users, members, workspaces and clients, and of the whole service.
 
+mod support;
+
 use std::cell::Cell;
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use service_api::ids::WorkspaceId;
 use service_rules::email::Address;
@@ -15,18 +18,29 @@ use crate::{
             sealing,
             verification::{self, Position},
         },
-        clients::{self, Operator, blocked_hosts},
+        clients::{self, blocked_hosts},
         operations::finish_restore::{self, CopiedEvent},
+        operator::Operator,
         revocation::{self, RevocationError},
         sso::connections,
+        support::SupportOperator,
     },
 };
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Disable, enable and sign out users, by email address
+    /// Look at, disable, enable and sign out users
     #[command(subcommand)]
     User(UserCommand),
+    /// Revoke one session, browser or CLI token
+    #[command(subcommand)]
+    Session(support::SessionCommand),
+    /// Show and reset the limits on sign-in of an email address or a network
+    #[command(subcommand)]
+    Limit(support::LimitCommand),
+    /// List mail that waits, and send it again
+    #[command(subcommand)]
+    Mail(support::OutboxCommand),
     /// Remove members of a workspace
     #[command(subcommand)]
     Member(MemberCommand),
@@ -52,6 +66,22 @@ pub(crate) enum AdminCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum UserCommand {
+    /// Find a user by email address, or by the ID of a session or token that a log names
+    Find(support::UserOptions),
+    /// Show the state of an account, its workspaces, and how many sessions and tokens it has
+    Show(support::UserOptions),
+    /// List the valid sessions of a user
+    Sessions(support::UserOptions),
+    /// List the CLI tokens of a user, also revoked and expired ones
+    Tokens(support::UserOptions),
+    /// List the newest audit events of a user
+    Events {
+        #[command(flatten)]
+        options: support::UserOptions,
+        /// How many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+        limit: u16,
+    },
     /// Disable a user: revoke all sessions and tokens, and refuse sign-in
     Disable { address: String },
     /// Enable a disabled user
@@ -153,41 +183,44 @@ pub(crate) enum EpochCommand {
     Bump,
 }
 
-pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Operator) -> anyhow::Result<()> {
     migrations::check(&app.config.database).await?;
     sealing::check_numbering(app).await?;
     match command {
-        AdminCommand::User(command) => user(command, app).await,
+        AdminCommand::User(command) => user(command, app, operator).await,
+        AdminCommand::Session(command) => support::session(app, &with_reason(operator)?, command).await,
+        AdminCommand::Limit(command) => support::limit(app, &with_reason(operator)?, command).await,
+        AdminCommand::Mail(command) => support::mail(app, &with_reason(operator)?, command).await,
         AdminCommand::Member(MemberCommand::Remove { address, workspace }) => {
             let (address, workspace) = (parse_address(address)?, parse_workspace(workspace)?);
             let db = app.database.connect().await?;
             let found = revocation::find_user(app, &db, &address).await;
             let user_id = found.map_err(|error| or_nothing(error, "member not found"))?;
             drop(db);
-            let removed = revocation::remove_member(app, user_id, workspace).await;
+            let removed = revocation::remove_member(app, &operator, user_id, workspace).await;
             removed.map_err(|error| or_nothing(error, "member not found"))?;
             say(&format!("Removed {user_id} from {workspace}. Nodes reject their tokens for it within a second."));
             Ok(())
         }
         AdminCommand::Workspace(WorkspaceCommand::Delete { workspace }) => {
             let workspace = parse_workspace(workspace)?;
-            let deleted = revocation::delete_workspace(app, workspace).await;
+            let deleted = revocation::delete_workspace(app, &operator, workspace).await;
             deleted.map_err(|error| or_nothing(error, "workspace not found"))?;
             say(&format!("Deleted {workspace}. Nodes reject tokens for it within a second."));
             Ok(())
         }
-        AdminCommand::Client(command) => client(command, app, &operator_named(operator)?).await,
-        AdminCommand::Connection(command) => connection(command, app, &operator_named(operator)?).await,
+        AdminCommand::Client(command) => client(command, app, &operator).await,
+        AdminCommand::Connection(command) => connection(command, app, &operator).await,
         AdminCommand::Audit(AuditCommand::Verify { anchor }) => verify_audit(app, anchor.as_deref()).await,
         AdminCommand::Restore(RestoreCommand::Finish { audit_copy, nothing_was_lost, .. }) => {
             let copy = audit_copy.as_ref().map(std::fs::read_to_string).transpose();
             let copy = copy.map_err(|error| anyhow::anyhow!("cannot read the copy: {error}"))?.unwrap_or_default();
             let events = finish_restore::read_copy(&copy)?;
             let events = (!nothing_was_lost).then_some(events.as_slice());
-            finish_restore(app, &operator_named(operator)?, events).await
+            finish_restore(app, &operator, events).await
         }
         AdminCommand::Epoch(EpochCommand::Bump) => {
-            let epoch = revocation::bump_epoch(app).await?;
+            let epoch = revocation::bump_epoch(app, &operator).await?;
             say(&format!(
                 "Revoked every session from before {epoch:.0}. All users have to sign in again after that time."
             ));
@@ -196,14 +229,25 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Option<&str
     }
 }
 
-/// Returns the operator's name for the audit log: as given, or that of the system account.
-fn operator_named(given: Option<&str>) -> anyhow::Result<Operator> {
-    if let Some(name) = given {
-        return Operator::new(name).ok_or_else(|| anyhow::anyhow!("--operator is empty, too long, or not plain text"));
+/// Returns the operator for the audit log: named as given, or as the system account, with the reason that was given.
+pub(crate) fn operator(name: Option<&str>, reason: Option<&str>) -> anyhow::Result<Operator> {
+    let operator = match name {
+        Some(name) => Operator::new(name).context("--operator is empty, too long, or not plain text")?,
+        None => ["SUDO_USER", "LOGNAME", "USER"]
+            .iter()
+            .find_map(|name| Operator::new(std::env::var_os(name)?.to_str()?))
+            .unwrap_or_default(),
+    };
+    match reason {
+        Some(reason) => operator.because(reason).context("--reason is empty, too long, or not plain text"),
+        None => Ok(operator),
     }
-    let account =
-        ["SUDO_USER", "LOGNAME", "USER"].iter().find_map(|name| Operator::new(std::env::var_os(name)?.to_str()?));
-    Ok(account.unwrap_or_default())
+}
+
+/// Commands that look at users, or change what they did not ask for, need a reason.
+fn with_reason(operator: Operator) -> anyhow::Result<SupportOperator> {
+    SupportOperator::new(operator)
+        .context("this command needs --reason, such as --reason \"ticket 4711\": the audit log records it")
 }
 
 async fn client(command: &ClientCommand, app: &App, operator: &Operator) -> anyhow::Result<()> {
@@ -343,20 +387,27 @@ async fn verify_audit(app: &App, anchor: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn user(command: &UserCommand, app: &App) -> anyhow::Result<()> {
+async fn user(command: &UserCommand, app: &App, operator: Operator) -> anyhow::Result<()> {
     match command {
+        UserCommand::Find(options) => support::find(app, &with_reason(operator)?, options).await?,
+        UserCommand::Show(options) => support::show(app, &with_reason(operator)?, options).await?,
+        UserCommand::Sessions(options) => support::list_sessions(app, &with_reason(operator)?, options).await?,
+        UserCommand::Tokens(options) => support::list_tokens(app, &with_reason(operator)?, options).await?,
+        UserCommand::Events { options, limit } => {
+            support::list_events(app, &with_reason(operator)?, options, *limit).await?;
+        }
         UserCommand::Disable { address } => {
-            let disabled = revocation::disable_user(app, &parse_address(address)?).await;
+            let disabled = revocation::disable_user(app, &operator, &parse_address(address)?).await;
             let id = disabled.map_err(|error| or_nothing(error, "user not found, or already disabled"))?;
             say(&format!("Disabled {id}. Nodes reject their tokens within a second."));
         }
         UserCommand::Enable { address } => {
-            let enabled = revocation::enable_user(app, &parse_address(address)?).await;
+            let enabled = revocation::enable_user(app, &operator, &parse_address(address)?).await;
             let id = enabled.map_err(|error| or_nothing(error, "user not found, or not disabled"))?;
             say(&format!("Enabled {id}. They can sign in again. Their old sessions and tokens stay revoked."));
         }
         UserCommand::SignOut { address } => {
-            let signed_out = revocation::sign_out_user(app, &parse_address(address)?).await;
+            let signed_out = revocation::sign_out_user(app, &operator, &parse_address(address)?).await;
             let id = signed_out.map_err(|error| or_nothing(error, "user not found"))?;
             say(&format!(
                 "Signed {id} out everywhere and forgot their devices. Their CLI tokens still work: to revoke them too, use \

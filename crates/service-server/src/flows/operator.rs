@@ -1,0 +1,74 @@
+//! The operator who runs a command of `serviced admin`, as audit events name them.
+
+use serde_json::Value;
+use service_api::audit_events::{AuditEvent, EventName};
+use service_rules::Timestamp;
+
+use crate::{crypto::random, store::audit_events::NewAuditEvent};
+
+/// The details of an event that only operators read: who acted, and why.
+const OPERATOR: &str = "operator";
+const OPERATOR_REASON: &str = "operatorReason";
+
+const MAX_NAME_CHARS: usize = 64;
+const MAX_REASON_CHARS: usize = 200;
+
+/// The operator who runs an administrative command, by the name that audit events record, and why they run it. A person who can
+/// run `serviced` with its root keys can choose the name.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    name: String,
+    reason: Option<String>,
+}
+
+/// For when the operating system does not name the user who runs the command.
+impl Default for Operator {
+    fn default() -> Self {
+        Self { name: "unknown".to_owned(), reason: None }
+    }
+}
+
+impl Operator {
+    /// `None`: the name is empty, too long, or has control characters.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        is_line(name, MAX_NAME_CHARS).then(|| Self { name: name.to_owned(), reason: None })
+    }
+
+    /// Adds why the operator acts. `None`: the reason is empty, too long, or has control characters.
+    #[must_use]
+    pub fn because(self, reason: &str) -> Option<Self> {
+        is_line(reason, MAX_REASON_CHARS).then(|| Self { reason: Some(reason.to_owned()), ..self })
+    }
+
+    #[must_use]
+    pub const fn has_reason(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An audit event of an action by this operator. `details` is a JSON object.
+    pub fn event<'a>(&self, event: EventName, now: Timestamp, mut details: Value) -> anyhow::Result<NewAuditEvent<'a>> {
+        details[OPERATOR] = self.name.clone().into();
+        if let Some(reason) = &self.reason {
+            details[OPERATOR_REASON] = reason.clone().into();
+        }
+        Ok(NewAuditEvent::new(random::id(now)?, event, now, details))
+    }
+}
+
+/// Removes from an event which operator acted, and why: users and owners see that an operator did.
+pub fn hide_operator(event: &mut AuditEvent) {
+    for name in [OPERATOR, OPERATOR_REASON] {
+        event.details.remove(name);
+    }
+}
+
+/// Whether the text is one line of at most this many characters, with something in it.
+fn is_line(text: &str, max_chars: usize) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(char::is_control)
+}

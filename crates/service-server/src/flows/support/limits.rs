@@ -1,0 +1,120 @@
+//! The rate limits on sign-in, of an email address or of a network: showing how much of each is used, and resetting them.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use serde_json::json;
+use service_api::audit_events::EventName;
+use service_rules::{email::Address, network};
+
+use super::{SupportError, SupportOperator};
+use crate::{
+    app::App,
+    database::Connection,
+    flows::{
+        rate_limit::{LimitState, NetworkLimit},
+        sign_in::{
+            address_limits::{self, WindowLimit},
+            email_key::email_key,
+        },
+    },
+    store,
+};
+
+/// Whose limits are meant: those of an email address, for callers in one network if that is given, or those of a network.
+pub enum LimitedBy {
+    Address { address: Address, from: Option<IpAddr> },
+    Network(IpAddr),
+}
+
+/// How much of a limit is used.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownLimit {
+    pub limit: &'static str,
+    /// The network that the limit is for, if it is for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    #[serde(flatten)]
+    pub state: LimitState,
+}
+
+/// Shows every limit on sign-in that counts for the address or the network.
+pub async fn show(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<Vec<ShownLimit>, SupportError> {
+    let now = app.clock.now();
+    let db = app.database.begin().await?;
+    record(app, &db, operator, whose, EventName::SupportViewed).await?;
+    let mut shown = Vec::new();
+    for window in windows(app, whose) {
+        let state = window.limit().measure_windows(app, &db, window.windows, now).await?;
+        shown.push(ShownLimit { limit: window.policy, network: None, state });
+    }
+    for limit in networks(app, whose) {
+        for (network, state) in limit.measure(app, &db, now).await? {
+            shown.push(ShownLimit { limit: limit.policy, network: Some(network.to_string()), state });
+        }
+    }
+    db.commit().await?;
+    Ok(shown)
+}
+
+/// Forgets what was counted. Wider networks, which others share, are forgotten too.
+pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<(), SupportError> {
+    let db = app.database.begin().await?;
+    record(app, &db, operator, whose, EventName::LimitReset).await?;
+    for window in windows(app, whose) {
+        window.limit().reset(app, &db).await?;
+    }
+    for limit in networks(app, whose) {
+        limit.reset(app, &db).await?;
+    }
+    Ok(db.commit().await?)
+}
+
+/// Records the call. The event names the user of the address, if there is one, and the network.
+async fn record(
+    app: &App,
+    db: &Connection,
+    operator: &SupportOperator,
+    whose: &LimitedBy,
+    name: EventName,
+) -> Result<(), SupportError> {
+    let (details, account) = match whose {
+        LimitedBy::Network(address) => (json!({ "network": network::recorded(*address).to_string() }), None),
+        LimitedBy::Address { address, .. } => {
+            (json!({}), store::emails::find_user(db, email_key(app, db, address).await?).await?)
+        }
+    };
+    let mut details = details;
+    details["viewed"] = "limits".into();
+    let event = operator.event(name, app.clock.now(), details)?;
+    let event = match account {
+        Some(account) if name == EventName::LimitReset => event.user(account.user_id),
+        Some(account) => event.subject(account.user_id),
+        None => event,
+    };
+    Ok(event.insert(db).await?)
+}
+
+fn windows<'a>(app: &'a App, whose: &LimitedBy) -> Vec<WindowLimit<'a>> {
+    let LimitedBy::Address { address, from } = whose else { return Vec::new() };
+    let (limits, network) = (&app.config.limits, from.map(|from| network::counted(from).to_string()));
+    let both = [
+        address_limits::sends(limits, address, network.as_deref().unwrap_or_default()),
+        address_limits::failures(limits, address, network.as_deref().unwrap_or_default()),
+    ];
+    // Without a network, only the limits on the address alone are known.
+    both.into_iter().flat_map(|pair| pair.into_iter().skip(usize::from(network.is_none()))).collect()
+}
+
+fn networks(app: &App, whose: &LimitedBy) -> Vec<NetworkLimit> {
+    let limits = &app.config.limits;
+    let (LimitedBy::Network(address) | LimitedBy::Address { from: Some(address), .. }) = whose else {
+        return Vec::new();
+    };
+    vec![
+        address_limits::sends_from(limits, *address),
+        address_limits::failures_from(limits, *address),
+        address_limits::login_options_from(limits, *address),
+    ]
+}

@@ -1,0 +1,74 @@
+//! What operators look up and change for a user who asks for help (`serviced admin`).
+//!
+//! Every call is an audit event that names the operator and the reason, in the transaction that reads or changes. Operators
+//! see the networks of a user, not the addresses.
+
+pub mod limits;
+pub mod mails;
+pub mod sessions;
+pub mod users;
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+use service_api::{
+    audit_events::EventName,
+    ids::{CliTokenId, GrantId, UserId},
+};
+use service_rules::{Timestamp, email::Address, network};
+
+use crate::{
+    app::App,
+    database::{self, Connection},
+    flows::{operator::Operator, sign_in::email_key::email_key},
+    store::{self, audit_events::NewAuditEvent},
+};
+
+/// Why a call of support found or changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SupportError {
+    #[error("{0} is not an email address, nor the ID of a user, a session or a CLI token")]
+    NotAName(String),
+    #[error("not found")]
+    NotFound,
+    #[error(transparent)]
+    Database(#[from] database::Error),
+    #[error(transparent)]
+    Defect(#[from] anyhow::Error),
+}
+
+/// An operator who has said why.
+pub struct SupportOperator(Operator);
+
+impl SupportOperator {
+    /// `None`: the operator has not said why.
+    #[must_use]
+    pub fn new(operator: Operator) -> Option<Self> {
+        operator.has_reason().then_some(Self(operator))
+    }
+
+    fn event<'a>(&self, name: EventName, now: Timestamp, details: Value) -> anyhow::Result<NewAuditEvent<'a>> {
+        self.0.event(name, now, details)
+    }
+}
+
+/// Returns the user with this email address or ID, or to whom the session or CLI token with this ID belongs.
+async fn find_user(app: &App, db: &Connection, whom: &str) -> Result<UserId, SupportError> {
+    let found = if let Ok(address) = Address::parse(whom) {
+        store::emails::find_user(db, email_key(app, db, &address).await?).await?.map(|account| account.user_id)
+    } else if let Ok(id) = whom.parse::<UserId>() {
+        store::users::find(db, id).await?.map(|_| id)
+    } else if let Ok(id) = whom.parse::<GrantId>() {
+        store::grants::find(db, id).await?.map(|grant| grant.user_id)
+    } else if let Ok(id) = whom.parse::<CliTokenId>() {
+        store::cli_tokens::find(db, id).await?.map(|token| token.user_id)
+    } else {
+        return Err(SupportError::NotAName(whom.to_owned()));
+    };
+    found.ok_or(SupportError::NotFound)
+}
+
+/// The network of an address, as operators see it.
+fn network_of(address: &str) -> String {
+    address.parse::<IpAddr>().map_or_else(|_| String::new(), |address| network::recorded(address).to_string())
+}
