@@ -174,6 +174,7 @@ fn drills(steps: &mut Steps) -> Result<()> {
     steps.run("A primary that is killed", "cargo xtask ops failover --times 1 --rate 40 --within 28")?;
     steps.run("A restored backup", "cargo xtask ops restore")?;
     steps.run("The chart for Kubernetes", "cargo xtask ops chart")?;
+    steps.run("What users ask support", "cargo xtask ops support")?;
     steps.run("Rules, alerts and dashboards", "cargo xtask ops monitoring")
 }
 

@@ -12,6 +12,7 @@ mod patroni;
 mod proxies;
 mod restore;
 mod roll;
+mod support;
 
 use anyhow::{Result, ensure};
 use clap::Subcommand;
@@ -37,6 +38,8 @@ enum Drill {
     Restore,
     /// Render the chart for Kubernetes, and check it against the schemas of five versions
     Chart,
+    /// Run the commands that answer what users ask support, as docs/operating.md has them
+    Support,
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
     Monitoring,
 }
@@ -50,6 +53,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Failover(options) => failover::run(options).await,
             Drill::Restore => restore::run().await,
             Drill::Chart => chart::run(),
+            Drill::Support => support::run().await,
             Drill::Monitoring => monitoring::run().await,
         }
     })

@@ -108,10 +108,23 @@ impl Installation {
 
     /// Runs `serviced` with these arguments, as an operator does.
     pub(super) async fn command(&self, arguments: &[&str]) -> Result<()> {
-        let node = self.nodes.first().context("there is no node")?;
+        let node = self.first()?;
         let output = Command::from(command(&node.binary, &node.settings, &arguments.join(" "))).output().await?;
         ensure!(output.status.success(), "serviced {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(())
+    }
+
+    /// Runs a line in a shell that finds `serviced` and its settings, as an operator does; returns what it printed.
+    pub(super) async fn shell(&self, line: &str) -> Result<String> {
+        let node = self.first()?;
+        let as_operator = command(&node.binary, &node.settings, "admin");
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", line]).env_clear().env("PATH", node.binary.parent().unwrap_or_else(|| Path::new(".")));
+        shell.envs(as_operator.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = shell.output().await?;
+        let printed = String::from_utf8(output.stdout)?;
+        ensure!(output.status.success(), "{line}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+        Ok(printed)
     }
 
     /// Signs in this many users.
@@ -124,11 +137,27 @@ impl Installation {
     }
 
     pub(super) async fn sign_in_as(&self, email: &str) -> Result<UserTokens> {
-        let (leaks, http) = (Leaks::default(), &self.nodes.first().context("there is no node")?.http);
-        let (otp_id, code) = request_code(http, &self.mailbox, &leaks, email).await?;
-        let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?;
-        let SignedIn { access_token, refresh_token, .. } = signed_in(&response)?;
+        let SignedIn { access_token, refresh_token, .. } = self.open_session(email).await?;
         Ok(UserTokens { access_token, refresh_token })
+    }
+
+    /// Signs a user in; returns the whole session.
+    pub(super) async fn open_session(&self, email: &str) -> Result<SignedIn> {
+        let (leaks, http) = (Leaks::default(), &self.first()?.http);
+        let (otp_id, code) = request_code(http, &self.mailbox, &leaks, email).await?;
+        signed_in(&http.post("/oauth/token", &otp_exchange(&otp_id, &code, "read write")).await?)
+    }
+
+    /// Requests a code while the mail server refuses mail for now, so that the mail waits.
+    pub(super) async fn leave_mail_waiting(&self, email: &str) -> Result<()> {
+        self.mailbox.refuse(Some("451 4.3.0 later"));
+        let response = self.first()?.http.post("/v1/otp-tokens", &json!({ "email": email })).await?;
+        ensure!(response.status == 201, "no code is requested: {}", response.text);
+        Ok(())
+    }
+
+    fn first(&self) -> Result<&DrillNode> {
+        self.nodes.first().context("there is no node")
     }
 }
 
