@@ -22,6 +22,7 @@ mod nightly;
 mod ops;
 mod progress;
 mod quickstart;
+mod revisions;
 mod schemathesis;
 mod screenshots;
 mod sdk;

@@ -26,6 +26,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("A primary that hangs", "cargo run --release --package xtask -- ops failover --freeze")?;
     steps.run("A primary that is moved", "cargo run --release --package xtask -- ops failover --switchover")?;
     steps.run("A restored backup", "cargo run --release --package xtask -- ops restore")?;
+    steps.run("An upgrade and back", "cargo run --release --package xtask -- ops upgrade")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;
     steps.run("Benchmark", "cargo xtask bench")?;
     steps.summarize();

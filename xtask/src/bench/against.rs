@@ -6,10 +6,8 @@
 //! revisions may have different schemas.
 
 use std::{
-    fs,
     net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Command,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -31,7 +29,11 @@ use service_testkit::{
 };
 
 use super::{BenchOptions, engine, load as machine_load, median};
-use crate::{build_server, root, say, say_error};
+use crate::{
+    build_server,
+    revisions::{self, git},
+    say, say_error,
+};
 
 const SETTINGS_SOURCE: &str = "crates/service-server/src/config/settings.rs";
 
@@ -80,7 +82,7 @@ const OPERATIONS: [&str; 8] = [
 ];
 
 pub(super) async fn compare(options: &BenchOptions, revision: &str) -> Result<()> {
-    let theirs = build_revision(revision, !options.debug)?;
+    let theirs = revisions::build(revision, !options.debug)?;
     let ours = build_server(!options.debug)?;
     let cluster = Cluster::start_quiet()?;
     let mailbox = Mailbox::start().await?;
@@ -119,47 +121,6 @@ fn report(name: &str, throughput: f64, engine: f64, json: bool) {
         let engine = engine.map_or_else(|| "  —  ".to_owned(), |engine| format!("{engine:.3}"));
         say(&format!("{name:24} throughput {throughput:.3}   PostgreSQL's time for one operation {engine}"));
     }
-}
-
-/// Builds `serviced` of another revision in a temporary work tree; returns the path of the program.
-fn build_revision(revision: &str, release: bool) -> Result<PathBuf> {
-    let commit = git(&["rev-parse", "--verify", &format!("{revision}^{{commit}}")])?;
-    let (commit, profile) = (commit.trim(), if release { "release" } else { "debug" });
-    let folder = root().join("target/against");
-    let program = folder.join(format!("serviced-{profile}-{commit}"));
-    if program.exists() {
-        return Ok(program);
-    }
-    fs::create_dir_all(&folder)?;
-    let folder = folder.canonicalize()?;
-    let tree = folder.join("tree");
-    let path = tree.display().to_string();
-    // One may be left from an interrupted build.
-    drop(git(&["worktree", "remove", "--force", &path]));
-    git(&["worktree", "add", "--detach", &path, commit])?;
-    say_error(&format!("Building {revision} …"));
-    let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--locked", "--package", "service-server", "--bin", "serviced"]);
-    build.current_dir(&tree).env("CARGO_TARGET_DIR", folder.join("target"));
-    if release {
-        build.arg("--release");
-    }
-    let built = build.status()?;
-    git(&["worktree", "remove", "--force", &path])?;
-    ensure!(built.success(), "{revision} does not build");
-    fs::copy(folder.join("target").join(profile).join("serviced"), &program)?;
-    Ok(program)
-}
-
-fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).current_dir(root()).output()?;
-    ensure!(
-        output.status.success(),
-        "git {} failed: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 impl Side {

@@ -23,13 +23,12 @@ mod signing;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
 use self::platforms::Platform;
-use crate::{root, say, say_error};
+use crate::{revisions::git, root, say, say_error};
 
 /// The version of the release: all packages of the workspace have the same.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -157,10 +156,4 @@ fn list(release: &Release) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
-}
-
-fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).current_dir(root()).output().context("git does not run")?;
-    ensure!(output.status.success(), "git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

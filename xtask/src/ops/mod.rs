@@ -13,6 +13,7 @@ mod proxies;
 mod restore;
 mod roll;
 mod support;
+mod upgrade;
 
 use anyhow::{Result, ensure};
 use clap::Subcommand;
@@ -38,6 +39,8 @@ enum Drill {
     Restore,
     /// Render the chart for Kubernetes, and check it against the schemas of five versions
     Chart,
+    /// Replace the version before by this one under load, and back: no request fails, and no user is signed out
+    Upgrade(upgrade::UpgradeOptions),
     /// Run the commands that answer what users ask support, as docs/operating.md has them
     Support,
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
@@ -53,6 +56,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Failover(options) => failover::run(options).await,
             Drill::Restore => restore::run().await,
             Drill::Chart => chart::run(),
+            Drill::Upgrade(options) => upgrade::run(options).await,
             Drill::Support => support::run().await,
             Drill::Monitoring => monitoring::run().await,
         }

@@ -106,6 +106,13 @@ impl Installation {
         Ok(installation)
     }
 
+    /// Starts another build of `serviced` from now on, and runs its commands.
+    pub(super) fn use_program(&mut self, program: &Path) {
+        for node in &mut self.nodes {
+            node.use_program(program);
+        }
+    }
+
     /// Runs `serviced` with these arguments, as an operator does.
     pub(super) async fn command(&self, arguments: &[&str]) -> Result<()> {
         let node = self.first()?;
@@ -162,6 +169,11 @@ impl Installation {
 }
 
 impl DrillNode {
+    /// Starts another build of `serviced` from now on.
+    pub(super) fn use_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.binary);
+    }
+
     /// Starts the process; does not wait.
     pub(super) fn spawn(&mut self) -> Result<()> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
