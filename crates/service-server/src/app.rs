@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     audit::{chain, keys::AuditKeys},
     clock::Clock,
-    config::{Config, DatabaseConfig, MailConfig},
+    config::{Config, DatabaseConfig},
     crypto::{random, root_keys::RootKeys},
     database::{
         Database, Servers,
@@ -27,7 +27,7 @@ use crate::{
         search_turns::SearchTurns,
         user_limits::UserLimits,
     },
-    tasks::mailer::{self, Transport},
+    tasks::mailer::Relays,
     telemetry::{Metrics, alarms::Alarms},
     tokens::{
         cli_token_cache::CliTokenCache,
@@ -99,7 +99,7 @@ pub struct AppState {
     pub grants_walk: TableWalk,
     /// The keys of personal fields in audit events.
     pub audit_keys: Arc<AuditKeys>,
-    mail_transport: RwLock<Transport>,
+    mail_relays: RwLock<Relays>,
     /// Notified when mail was put into the outbox.
     pub mail_waiting: Notify,
     /// Slots for requests that run at once.
@@ -163,7 +163,7 @@ impl App {
             audit_seen: chain::LastSeenSeal::default(),
             grants_walk: TableWalk::default(),
             audit_keys: Arc::new(AuditKeys::new(&config.root_keys)?),
-            mail_transport: RwLock::new(mailer::transport(&config.mail)?),
+            mail_relays: RwLock::new(Relays::new(&config.mail)?),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: NetworkPlaces::new(
@@ -200,17 +200,17 @@ impl AppState {
         self.restore_fence.state(self.servers.comparison())
     }
 
-    /// Returns the connection pool to the mail server.
+    /// Returns the mail servers.
     #[must_use]
-    pub fn mail_transport(&self) -> Transport {
-        self.mail_transport.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn mail_relays(&self) -> Relays {
+        self.mail_relays.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes over the secrets of another configuration that can be replaced while the node runs, and reads all files of
     /// certificates again. Fails with nothing changed if a file cannot be used.
     pub fn reload(&self, new: &Config) -> anyhow::Result<()> {
         let own = &self.config;
-        let transport = mailer::transport(&MailConfig { password: new.mail.password.clone(), ..own.mail.clone() })?;
+        let relays = Relays::new(&own.mail.with_passwords_of(&new.mail))?;
         let tls = tls::client(own.documents.ca_file.as_deref(), None)?;
         let url = new.database.url.clone();
         // Another number of servers needs a restart.
@@ -226,7 +226,7 @@ impl AppState {
             database.reload(&of_feed)?;
         }
         self.outbound.replace_tls(tls);
-        *self.mail_transport.write().unwrap_or_else(PoisonError::into_inner) = transport;
+        *self.mail_relays.write().unwrap_or_else(PoisonError::into_inner) = relays;
         Ok(())
     }
 

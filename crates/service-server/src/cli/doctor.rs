@@ -74,14 +74,15 @@ async fn check_clock(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a connection, as for sending a mail, with TLS and the password.
+/// Opens a connection to each mail server, as for sending a mail, with TLS and the password.
 async fn check_mail(config: &Config) -> anyhow::Result<()> {
-    let mail = &config.mail;
-    let server = format!("{}:{}", mail.host, mail.port);
-    let transport = mailer::transport(mail)?;
-    let tried = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.test_connection()).await;
-    let is_connected = tried.with_context(|| format!("{server} did not answer in time"))?;
-    ensure!(is_connected.with_context(|| server.clone())?, "{server} closed the connection");
+    for (_, server) in config.mail.servers() {
+        let name = format!("{}:{}", server.host, server.port);
+        let transport = mailer::transport(server)?;
+        let tried = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.test_connection()).await;
+        let is_connected = tried.with_context(|| format!("{name} did not answer in time"))?;
+        ensure!(is_connected.with_context(|| name.clone())?, "{name} closed the connection");
+    }
     Ok(())
 }
 

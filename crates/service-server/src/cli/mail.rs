@@ -1,4 +1,4 @@
-//! `serviced mail`: tries the configured mail server.
+//! `serviced mail`: tries the configured mail servers.
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -11,7 +11,7 @@ use crate::{cli::output::say, config::Config, tasks::mailer};
 
 #[derive(Subcommand)]
 pub(crate) enum MailCommand {
-    /// Send a test mail and show what the mail server answers
+    /// Send a test mail through each mail server, and show what it answers
     Test {
         /// Where to send it
         address: Mailbox,
@@ -27,13 +27,15 @@ pub(crate) async fn run(command: &MailCommand, config: &Config) -> anyhow::Resul
         .subject(format!("Test mail of {}", config.brand.name))
         .header(ContentType::TEXT_PLAIN)
         .body(format!("An operator of {} sent this mail with `serviced mail test`.\n", config.base_url))?;
-    let transport = mailer::transport(mail)?;
-    let sent = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.send(message)).await;
-    let server = format!("{}:{}", mail.host, mail.port);
-    let response = sent
-        .with_context(|| format!("{server} did not answer in time: check mail.host, mail.port and firewalls"))?
-        .with_context(|| format!("{server} did not accept the mail"))?;
-    let text: Vec<_> = response.message().collect();
-    say(&format!("{server} accepted the mail: {} {}", response.code(), text.join(" ")));
+    for (setting, server) in mail.servers() {
+        let name = format!("{}:{}", server.host, server.port);
+        let transport = mailer::transport(server)?;
+        let sent = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.send(message.clone())).await;
+        let response = sent
+            .with_context(|| format!("{name} did not answer in time: check {setting}, its port and firewalls"))?
+            .with_context(|| format!("{name} did not accept the mail"))?;
+        let text: Vec<_> = response.message().collect();
+        say(&format!("{name} accepted the mail: {} {}", response.code(), text.join(" ")));
+    }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod brand;
 mod database_url;
+mod mail;
 mod service_links;
 mod settings;
 mod sources;
@@ -18,16 +19,16 @@ use service_rules::{
     network_rates::{NetworkRates, RaisedNetworks},
     registration::ServiceIdentity,
 };
-use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
     ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
-    database_urls, domains, failure_share, filter, host, hosts, hosts_and_ports, keep_days, mail_tls, mailbox,
-    network_rates, networks, raised_networks, rate, root_keys, windows, yes_or_no,
+    database_urls, domains, failure_share, filter, hosts, hosts_and_ports, keep_days, network_rates, networks,
+    raised_networks, rate, root_keys, windows,
 };
 pub use self::{
     database_url::{ClientCertificate, DatabaseUrl},
+    mail::{MailConfig, MailServer, MailTls},
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
 };
@@ -86,31 +87,6 @@ pub struct DatabaseConfig {
     /// The timeout of a statement. It is shorter than PostgreSQL's own, because after that a commit reports success
     /// although it is not replicated.
     pub deadline: Duration,
-}
-
-/// The mail server.
-#[derive(Clone)]
-pub struct MailConfig {
-    pub from: String,
-    pub host: String,
-    pub port: u16,
-    pub tls: MailTls,
-    pub ca_file: Option<PathBuf>,
-    pub user: Option<String>,
-    pub password: Option<Zeroizing<String>>,
-    /// Whether the subject of a mail with a sign-in code has the code.
-    pub code_in_subject: bool,
-}
-
-/// How the connection to the mail server is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MailTls {
-    /// The connection starts in clear and must switch to TLS before anything is sent (STARTTLS).
-    StartTls,
-    /// TLS from the first byte.
-    Implicit,
-    /// No TLS: for a mail server on the same machine.
-    None,
 }
 
 /// Rate limits.
@@ -283,7 +259,6 @@ impl Config {
     /// Reads every setting, and reports all problems rather than only the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
         let mut from = sources.reader();
-        from.require_together("mail.user", "mail.password");
         let config = Self {
             base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
             brand: brand::brand(&mut from),
@@ -301,16 +276,7 @@ impl Config {
             },
             database: database(&mut from),
             root_keys: from.checked("secrets.root_keys", "id:key pairs, each key 32 bytes in base64", root_keys),
-            mail: MailConfig {
-                from: from.checked("mail.from", "a mailbox such as Service <no-reply@service.example>", mailbox),
-                host: from.checked("mail.host", "a host name", host),
-                port: from.checked("mail.port", "a port", |text| text.parse().ok().filter(|port| *port > 0)),
-                tls: from.checked("mail.tls", "starttls, implicit or none", mail_tls),
-                ca_file: from.certificates("mail.ca_file"),
-                user: from.optional("mail.user").map(str::to_owned),
-                password: from.optional("mail.password").map(|text| Zeroizing::new(text.to_owned())),
-                code_in_subject: from.checked("mail.code_in_subject", "yes or no", yes_or_no),
-            },
+            mail: mail::mail(&mut from),
             limits: limits(&mut from),
             keys: keys(&mut from),
             audit: AuditConfig { keep: from.checked("audit.keep_days", "31 days or more", keep_days) },
@@ -335,9 +301,6 @@ impl Config {
                 filter: from.checked("log.filter", "a filter such as info or info,service_server=debug", filter),
             },
         };
-        if config.mail.tls == MailTls::None && !is_local(&config.mail.host) {
-            from.report("mail.tls is none, but mail.host is another machine: codes would travel in clear");
-        }
         from.finish(config)
     }
 

@@ -146,6 +146,16 @@ pub const SETTINGS: &[Setting] = &[
     setting("mail.user", Some(""), "The user name for the mail server, if it requires one."),
     secret("mail.password", Some(""), "The password for the mail server, if it requires one."),
     setting(
+        "mail.second_host",
+        Some(""),
+        "The host name of a second mail server. Mail that the first one did not take is tried there, then again at the first.",
+    ),
+    setting("mail.second_port", Some("587"), "The second mail server's port."),
+    setting("mail.second_tls", Some("starttls"), "As mail.tls, for the second mail server."),
+    setting("mail.second_ca_file", Some(""), "As mail.ca_file, for the second mail server."),
+    setting("mail.second_user", Some(""), "The user name for the second mail server, if it requires one."),
+    secret("mail.second_password", Some(""), "The password for the second mail server, if it requires one."),
+    setting(
         "mail.code_in_subject",
         Some("yes"),
         "yes or no: whether the subject of a mail has the sign-in code, which lock screens then show.",

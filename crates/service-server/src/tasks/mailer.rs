@@ -18,7 +18,7 @@ use service_rules::signing::later;
 
 use crate::{
     app::App,
-    config,
+    config::{self, MailConfig, MailServer, MailTls},
     database::restore_fence::Fence,
     mail::Email,
     store::{self, Batch},
@@ -36,6 +36,41 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection pool to a mail server. Clones share it.
 pub type Transport = AsyncSmtpTransport<Tokio1Executor>;
 
+/// The mail servers. Attempts to send a mail take turns.
+#[derive(Clone)]
+pub struct Relays {
+    first: Relay,
+    second: Option<Relay>,
+}
+
+/// A mail server, and the connection pool to it.
+#[derive(Clone)]
+struct Relay {
+    host: String,
+    transport: Transport,
+}
+
+impl Relays {
+    pub fn new(mail: &MailConfig) -> anyhow::Result<Self> {
+        let relay =
+            |server: &MailServer| anyhow::Ok(Relay { host: server.host.clone(), transport: transport(server)? });
+        Ok(Self { first: relay(&mail.first)?, second: mail.second.as_ref().map(relay).transpose()? })
+    }
+
+    /// The server for this attempt; the first attempt is number 1.
+    fn at_attempt(&self, attempt: i16) -> &Relay {
+        match &self.second {
+            Some(second) if attempt % 2 == 0 => second,
+            _ => &self.first,
+        }
+    }
+
+    /// Whether the next attempt goes to the second server, and need not wait.
+    const fn has_another(&self, attempt: i16) -> bool {
+        self.second.is_some() && attempt % 2 == 1
+    }
+}
+
 /// Sends waiting mails: at once when this node queues one, and every second for mails of other nodes.
 pub async fn run(app: App, progress: Progress) {
     let stopped = async {
@@ -44,10 +79,10 @@ pub async fn run(app: App, progress: Progress) {
     };
     tokio::pin!(stopped);
     loop {
-        let transport = app.mail_transport();
+        let relays = app.mail_relays();
         tokio::select! {
             () = &mut stopped => return,
-            sent = send_waiting(&app, &transport) => match sent {
+            sent = send_waiting(&app, &relays) => match sent {
                 Ok(()) => progress.succeeded(),
                 Err(error) => tracing::warn!(error = format!("{error:#}"), "Could not read the outbox"),
             },
@@ -60,7 +95,7 @@ pub async fn run(app: App, progress: Progress) {
     }
 }
 
-async fn send_waiting(app: &App, transport: &Transport) -> anyhow::Result<()> {
+async fn send_waiting(app: &App, relays: &Relays) -> anyhow::Result<()> {
     // Mails in a restored backup were sent long ago.
     while !app.stop.is_cancelled() && app.fence() == Fence::Open {
         let now = app.clock.now();
@@ -71,7 +106,7 @@ async fn send_waiting(app: &App, transport: &Transport) -> anyhow::Result<()> {
             break;
         }
         // All are sent at once, so that none waits for a slow one until its claim expires.
-        let sending = claimed.iter().map(|mail| hand_over(app, transport, mail));
+        let sending = claimed.iter().map(|mail| hand_over(app, relays, mail));
         for handed_over in join_all(sending).await {
             handed_over?;
         }
@@ -79,16 +114,21 @@ async fn send_waiting(app: &App, transport: &Transport) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn hand_over(app: &App, transport: &Transport, mail: &store::outbox::ClaimedMail) -> anyhow::Result<()> {
-    let sent = send(app, transport, mail).await;
+async fn hand_over(app: &App, relays: &Relays, mail: &store::outbox::ClaimedMail) -> anyhow::Result<()> {
+    let relay = relays.at_attempt(mail.attempts);
+    let sent = send(app, &relay.transport, mail).await;
     let db = app.background_database.connect().await?;
     let Err(SendError { error, for_good }) = sent else {
         app.metrics.mails_sent.inc();
         return Ok(store::outbox::delete(&db, mail.id).await?);
     };
-    tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, error = format!("{error:#}"), "Could not send a mail");
+    let error = format!("{error:#}");
+    tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, server = relay.host, error, "Could not send a mail");
     app.metrics.mails_failed.inc();
-    if for_good {
+    if relays.has_another(mail.attempts) {
+        // The first server may refuse for good what the second one takes, as when its account is suspended.
+        store::outbox::mark_next_attempt(&db, mail.id, app.clock.now()).await?;
+    } else if for_good {
         store::outbox::delete(&db, mail.id).await?;
     } else {
         let wait = 1_i64 << mail.attempts.clamp(0, 6);
@@ -126,8 +166,8 @@ async fn send(app: &App, transport: &Transport, claimed: &store::outbox::Claimed
     })
 }
 
-/// Returns a connection pool to the configured mail server.
-pub fn transport(mail: &config::MailConfig) -> anyhow::Result<Transport> {
+/// Returns a connection pool to a mail server.
+pub fn transport(mail: &MailServer) -> anyhow::Result<Transport> {
     let mut parameters = TlsParameters::builder(mail.host.clone());
     if let Some(path) = &mail.ca_file {
         parameters = parameters.certificate_store(CertificateStore::None);
@@ -136,9 +176,9 @@ pub fn transport(mail: &config::MailConfig) -> anyhow::Result<Transport> {
         }
     }
     let tls = match mail.tls {
-        config::MailTls::StartTls => Tls::Required(parameters.build()?),
-        config::MailTls::Implicit => Tls::Wrapper(parameters.build()?),
-        config::MailTls::None => Tls::None,
+        MailTls::StartTls => Tls::Required(parameters.build()?),
+        MailTls::Implicit => Tls::Wrapper(parameters.build()?),
+        MailTls::None => Tls::None,
     };
     let mut builder =
         Transport::builder_dangerous(&mail.host).port(mail.port).tls(tls).timeout(Some(Duration::from_secs(10)));

@@ -110,3 +110,65 @@ fn a_node_stops_although_its_mail_server_stalls() -> Result<()> {
     assert!(ended.is_some_and(|ended| ended.elapsed() < Duration::from_secs(8)), "stopping waits for the mail server");
     Ok(())
 }
+
+/// A second mail server, which must be there before the service is; so it runs on a thread of its own.
+fn second_server() -> Result<(Mailbox, Runtime, Setup)> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mailbox = runtime.block_on(Mailbox::start())?;
+    let (host, port) = (mailbox.smtp_address().ip().to_string(), mailbox.smtp_address().port().to_string());
+    let setup = Setup::default().on_system_clock();
+    let setup = setup.set("mail.second_host", &host).set("mail.second_port", &port).set("mail.second_tls", "none");
+    Ok((mailbox, runtime, setup))
+}
+
+#[test]
+fn a_code_arrives_by_the_second_server_if_the_first_refuses() -> Result<()> {
+    let (second, _runtime, setup) = second_server()?;
+    setup.run(async |server| {
+        // A server refuses for good when it no longer knows the account that sends.
+        for reply in ["451 4.3.0 later", "550 5.7.1 not for you"] {
+            server.mailbox.refuse(Some(reply));
+            let began = Instant::now();
+            assert_eq!(ask(server, "ann@acme.test").await?.status, 201);
+            let code = second.next_mail_to("ann@acme.test").await?.code().context("the mail holds no code")?;
+            server.leaks.register("otp code", &code);
+            assert!(began.elapsed() < Duration::from_secs(5), "{reply}: {:?}", began.elapsed());
+            until(server, "select count(*) = 0 from outbox").await?;
+        }
+        assert!(server.mailbox.mails().is_empty(), "the first server took a mail");
+
+        server.mailbox.refuse(None);
+        assert_eq!(ask(server, "ann@acme.test").await?.status, 201);
+        let code = server.mailbox.next_mail_to("ann@acme.test").await?.code().context("the mail holds no code")?;
+        server.leaks.register("otp code", &code);
+        assert_eq!(second.mails().len(), 2, "the second server got a mail that the first one took");
+        Ok(())
+    })
+}
+
+#[test]
+fn mail_that_both_servers_refuse_for_good_is_given_up() -> Result<()> {
+    let (second, _runtime, setup) = second_server()?;
+    setup.run(async |server| {
+        server.mailbox.refuse(Some("550 5.1.1 no such user"));
+        second.refuse(Some("550 5.1.1 no such user"));
+        assert_eq!(ask(server, "ann@acme.test").await?.status, 201);
+        until(server, "select count(*) = 0 from outbox").await?;
+        assert!(server.mailbox.mails().is_empty() && second.mails().is_empty());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_code_arrives_within_forty_seconds_if_the_first_server_stalls() -> Result<()> {
+    let (second, _runtime, setup) = second_server()?;
+    setup.run(async |server| {
+        server.mailbox.stall(true);
+        assert_eq!(ask(server, "ann@acme.test").await?.status, 201);
+        let mut arrivals = second.arrivals();
+        tokio::time::timeout(Duration::from_secs(40), arrivals.changed()).await.context("no mail in 40 s")??;
+        let code = second.next_mail_to("ann@acme.test").await?.code().context("the mail holds no code")?;
+        server.leaks.register("otp code", &code);
+        Ok(())
+    })
+}
