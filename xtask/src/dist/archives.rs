@@ -6,6 +6,9 @@ use anyhow::{Context as _, Result};
 
 use super::{Built, Platform, Release, VERSION, programs};
 
+/// Options of tar with which the same files give the same bytes.
+pub(super) const SAME_BYTES: [&str; 5] = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
+
 /// The name of an archive, and of the folder in it.
 pub(super) fn name(platform: Platform) -> String {
     format!("service-{VERSION}-{}", platform.name())
@@ -28,18 +31,7 @@ pub(super) fn pack(release: &Release, built: &Built, contents: &Path) -> Result<
     }
     let archive = release.out.join(format!("{folder}.tar.gz"));
     let mut tar = Command::new("tar");
-    tar.args([
-        "--sort=name",
-        "--owner=0",
-        "--group=0",
-        "--numeric-owner",
-        "--format=gnu",
-        "--use-compress-program=gzip -n",
-    ])
-    .arg(format!("--mtime=@{}", release.time))
-    .arg("--create")
-    .arg("--file")
-    .arg(archive)
-    .arg(folder);
+    tar.args(SAME_BYTES).arg("--use-compress-program=gzip -n").arg(format!("--mtime=@{}", release.time));
+    tar.arg("--create").arg("--file").arg(archive).arg(folder);
     programs::run(tar.current_dir(above))
 }

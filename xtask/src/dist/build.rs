@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{Built, Platform, Release, programs};
 use crate::{
@@ -16,14 +16,23 @@ use crate::{
 
 /// The debug build of this machine, without what debuggers need, which is most of it.
 pub(super) fn rehearse() -> Result<Built> {
-    let platform = if cfg!(target_arch = "aarch64") { Platform::LinuxArm64 } else { Platform::LinuxAmd64 };
+    let platform = Platform::HERE;
     let folder = root().canonicalize()?.join("target/dist-rehearsal");
     fs::create_dir_all(&folder)?;
     for (_, program) in platform.programs() {
         let built = build_program(program, false)?;
         succeed_in_silence(Command::new("strip").arg("-o").arg(folder.join(program)).arg(built))?;
     }
-    Ok(Built { platform, programs: folder })
+    let libraries = find_libraries(&folder.join("serviced"))?;
+    Ok(Built { platform, programs: folder, libraries })
+}
+
+/// The shared libraries that a program needs, and what loads them.
+fn find_libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output().context("ldd does not run")?;
+    ensure!(output.status.success(), "ldd failed: {}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
 
 /// Builds the programs for a platform from the repository in `source`.
@@ -53,7 +62,8 @@ pub(super) fn build(platform: Platform, release: &Release, source: &Path) -> Res
         .env("SOURCE_DATE_EPOCH", &release.time)
         .env("CARGO_INCREMENTAL", "0");
     succeed(build.current_dir(source))?;
-    Ok(Built { platform, programs: target_folder.join(platform.triple()).join("dist") })
+    let programs = target_folder.join(platform.triple()).join("dist");
+    Ok(Built { platform, programs, libraries: Vec::new() })
 }
 
 /// The folders whose names would be left in a program, and what is written there instead.

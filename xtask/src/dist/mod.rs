@@ -38,7 +38,7 @@ pub(crate) struct DistOptions {
     /// What to build for; can be repeated. By default everything that can be built on Linux
     #[arg(long = "platform", value_name = "PLATFORM", conflicts_with = "rehearse")]
     platforms: Vec<Platform>,
-    /// Pack the debug build of this machine instead, without an image, and check what was packed
+    /// Pack the debug build of this machine instead, and check what was packed
     #[arg(long)]
     rehearse: bool,
     /// The secret key that signs the checksums, as `minisign -G -W` makes it
@@ -81,6 +81,35 @@ struct Built {
     platform: Platform,
     /// The directory with the programs.
     programs: PathBuf,
+    /// The shared libraries that `serviced` needs: none, except in a rehearsal.
+    libraries: Vec<PathBuf>,
+}
+
+/// The image of the release in target/dist, if there is one.
+pub(crate) fn released_image() -> Option<PathBuf> {
+    released(&image::file_name(Platform::HERE.architecture()))
+}
+
+/// The package for Debian of the release in target/dist, if there is one.
+pub(crate) fn released_package() -> Option<PathBuf> {
+    released(&packages::file_name(Platform::HERE.architecture()))
+}
+
+fn released(name: &str) -> Option<PathBuf> {
+    let file = root().join("target/dist").join(name);
+    file.exists().then_some(file)
+}
+
+/// Packs the image of the debug build in `out`; returns its file.
+pub(crate) fn rehearse_image(out: &Path) -> Result<PathBuf> {
+    image::pack(&Release::rehearsal(out.to_owned()), &build::rehearse()?)
+}
+
+/// Packs the package for Debian of the debug build in `out`; returns its file.
+pub(crate) fn rehearse_package(out: &Path) -> Result<PathBuf> {
+    let (release, built) = (Release::rehearsal(out.to_owned()), build::rehearse()?);
+    packages::pack(&release, &built, &contents::gather(&release, &built)?)?;
+    Ok(out.join(packages::file_name(built.platform.architecture())))
 }
 
 pub(crate) fn run(options: &DistOptions) -> Result<()> {
@@ -92,9 +121,7 @@ pub(crate) fn run(options: &DistOptions) -> Result<()> {
         archives::pack(&release, built, &contents)?;
         if built.platform.is_linux() {
             packages::pack(&release, built, &contents)?;
-            if !options.rehearse {
-                image::pack(&release, built)?;
-            }
+            image::pack(&release, built)?;
         }
         fs::remove_dir_all(&contents)?;
     }

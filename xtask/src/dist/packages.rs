@@ -10,6 +10,11 @@ use crate::{root, say_error, tools::succeed_in_silence};
 /// The formats of packages, and how their files end.
 const FORMATS: [&str; 2] = ["deb", "rpm"];
 
+/// The name of the file with `serviced` for Debian.
+pub(super) fn file_name(architecture: &str) -> String {
+    format!("serviced_{VERSION}_{architecture}.deb")
+}
+
 /// Packs what `deploy/packages` describes: a file for each package.
 pub(super) fn pack(release: &Release, built: &Built, contents: &Path) -> Result<()> {
     let described = root().canonicalize()?.join("deploy/packages");

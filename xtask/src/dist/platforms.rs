@@ -11,6 +11,9 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
+    /// This machine, if it runs Linux.
+    pub(super) const HERE: Self = if cfg!(target_arch = "aarch64") { Self::LinuxArm64 } else { Self::LinuxAmd64 };
+
     /// Those that can be built on Linux. The others need a Mac.
     pub(crate) const ON_LINUX: [Self; 3] = [Self::LinuxAmd64, Self::LinuxArm64, Self::WindowsAmd64];
 

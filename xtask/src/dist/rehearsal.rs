@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
-use super::{Built, Release, VERSION, archives, contents, packages, signing};
+use super::{Built, Release, VERSION, archives, contents, image, packages, signing};
 use crate::{root, say, tools::succeed_in_silence};
 
 /// The limit of what systemd's own check finds exposed: 0 is nothing, 10 is everything.
@@ -82,7 +82,7 @@ fn check_archive(release: &Release, built: &Built) -> Result<()> {
 
 /// The package has its files, and names no folder of this machine.
 fn check_package(release: &Release, built: &Built) -> Result<()> {
-    let package = release.out.join(format!("serviced_{VERSION}_{}.deb", built.platform.architecture()));
+    let package = release.out.join(packages::file_name(built.platform.architecture()));
     let mut list = Command::new("dpkg-deb");
     let output = list.arg("--contents").arg(&package).output().context("dpkg-deb does not run")?;
     let listed = String::from_utf8(output.stdout)?;
@@ -102,6 +102,7 @@ fn check_same_bytes(release: &Release, built: &Built) -> Result<()> {
     let gathered = contents::gather(&again, built)?;
     archives::pack(&again, built, &gathered)?;
     packages::pack(&again, built, &gathered)?;
+    image::pack(&again, built)?;
     fs::remove_dir_all(&gathered)?;
     for name in super::list(&again)? {
         ensure!(
@@ -109,7 +110,7 @@ fn check_same_bytes(release: &Release, built: &Built) -> Result<()> {
             "{name} differs when packed again"
         );
     }
-    say("Archives and packages are equal when packed again");
+    say("Archives, packages and the image are equal when packed again");
     Ok(())
 }
 

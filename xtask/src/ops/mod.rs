@@ -3,8 +3,12 @@
 
 mod backups;
 mod chart;
+mod containers;
+mod deb;
 mod failover;
+mod image;
 mod load;
+mod machine;
 mod monitoring;
 mod nodes;
 mod outage;
@@ -14,6 +18,7 @@ mod restore;
 mod roll;
 mod support;
 mod upgrade;
+mod surroundings;
 
 use anyhow::{Result, ensure};
 use clap::Subcommand;
@@ -45,6 +50,10 @@ enum Drill {
     Support,
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
     Monitoring,
+    /// Run the image of a release as the documents say: a user signs in, within 128 MB
+    Image(image::ImageOptions),
+    /// Install, upgrade and remove the package for Debian under systemd, with the commands of the documents
+    Deb(deb::DebOptions),
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -59,6 +68,8 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Upgrade(options) => upgrade::run(options).await,
             Drill::Support => support::run().await,
             Drill::Monitoring => monitoring::run().await,
+            Drill::Image(options) => image::run(options).await,
+            Drill::Deb(options) => deb::run(options).await,
         }
     })
 }
