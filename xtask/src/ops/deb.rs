@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, json};
 use service_testkit::postgres::unprivileged_account;
 
@@ -77,7 +77,7 @@ pub(super) async fn run(options: &DebOptions) -> Result<()> {
         Ok(exposure) => exposure,
         Err(error) => {
             let journal = drill.machine.shell("journalctl --unit serviced --lines 15 --output cat").unwrap_or_default();
-            return Err(error.context(format!("the journal ends with:\n{journal}")));
+            bail!("{error:#}\nThe journal ends with:\n{journal}");
         }
     };
     let measured = json!({

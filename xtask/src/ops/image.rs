@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ pub(super) async fn run(options: &ImageOptions) -> Result<()> {
         Ok(measured) => measured,
         Err(error) => {
             let log = drill.podman.run(&["logs", "--tail", "10", "serviced"]).unwrap_or_default();
-            return Err(error.context(format!("the node's log ends with:\n{log}")));
+            bail!("{error:#}\nThe node's log ends with:\n{log}");
         }
     };
     let bytes = fs::metadata(&archive)?.len();
