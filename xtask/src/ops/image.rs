@@ -23,6 +23,8 @@ const MEMORY_LIMIT: u64 = 128 * 1024 * 1024;
 /// How long a node may take before the drill gives up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 const REFRESHES: usize = 20;
+/// In this time heartbeats, the mailer and other tasks have run, and would have written files.
+const BACKGROUND_WORK: Duration = Duration::from_secs(3);
 
 /// Folders that podman makes writable in a container whose own files are not.
 const WRITABLE: [&str; 3] = ["tmp", "run", "var/tmp"];
@@ -111,6 +113,7 @@ impl ImageDrill {
             self.surroundings.refresh(&mut session).await?;
         }
         self.podman.run(&["healthcheck", "run", "serviced"]).context("the health check fails")?;
+        tokio::time::sleep(BACKGROUND_WORK).await;
         let mut measured = self.look()?;
         measured["ready_seconds"] = ready.as_secs_f64().into();
         measured["stopped_seconds"] = self.stop(&session).await?.into();
