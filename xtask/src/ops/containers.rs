@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::tools::succeed_in_silence;
 use crate::{say, say_error};
 
 /// The settings of podman: those with which it also runs on a machine without systemd.
@@ -20,6 +20,9 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 runtime = "runc"
 "#;
+
+const REMOVAL_ATTEMPTS: usize = 50;
+const BETWEEN_REMOVALS: Duration = Duration::from_millis(100);
 
 /// podman with a store of its own.
 pub(super) struct Podman {
@@ -84,9 +87,17 @@ impl Drop for Podman {
         let _ = self.run(&["rm", "--all", "--force", "--time", "1"]);
         // The files of containers can belong to users that only podman can act for.
         for folder in ["root", "trivial"] {
-            let _ =
-                succeed_in_silence(self.command().args(["unshare", "rm", "-rf"]).arg(self.folder.path().join(folder)));
+            let _ = self.command().args(["unshare", "rm", "-rf"]).arg(self.folder.path().join(folder)).output();
         }
+        // podman cleans up after a container in a process of its own, which may still write files.
+        for _ in 0..REMOVAL_ATTEMPTS {
+            let _ = fs::remove_dir_all(self.folder.path());
+            std::thread::sleep(BETWEEN_REMOVALS);
+            if !self.folder.path().exists() {
+                return;
+            }
+        }
+        say_error(&format!("{} cannot be removed", self.folder.path().display()));
     }
 }
 
