@@ -63,7 +63,8 @@ pub(super) async fn run(options: &ImageOptions) -> Result<()> {
     measured["archive_bytes"] = bytes.into();
     let ready = measured["ready_seconds"].as_f64().is_some_and(|seconds| seconds <= READY_LIMIT.as_secs_f64());
     let unwritten = measured["written"].as_array().is_some_and(Vec::is_empty);
-    report(&measured, ready && unwritten && (released.is_none() || bytes <= ARCHIVE_LIMIT))
+    // The debug build is larger and slower than what is released.
+    report(&measured, unwritten && (released.is_none() || ready && bytes <= ARCHIVE_LIMIT))
 }
 
 struct ImageDrill {
