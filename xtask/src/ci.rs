@@ -40,7 +40,7 @@ const STEPS: [Step; 11] = [
     Step { name: "mcp", what: "MCP clients that others wrote, and the official conformance suite", run: mcp },
     Step {
         name: "drills",
-        what: "short drills of operation: restarts, outages, failovers, the chart, alerts, the image",
+        what: "short drills of operation: restarts, outages, failovers, traces, the chart, alerts",
         run: drills,
     },
     Step { name: "rehearsal", what: "a release, packed from the debug build, and what is in it", run: rehearsal },
@@ -175,6 +175,7 @@ fn drills(steps: &mut Steps) -> Result<()> {
     steps.run("A restored backup", "cargo xtask ops restore")?;
     steps.run("The chart for Kubernetes", "cargo xtask ops chart")?;
     steps.run("What users ask support", "cargo xtask ops support")?;
+    steps.run("Traces, with a collector and without", "cargo xtask ops traces")?;
     steps.run("Rules, alerts and dashboards", "cargo xtask ops monitoring")?;
     steps.run("The image", "cargo xtask ops image")
 }

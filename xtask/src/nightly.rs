@@ -27,6 +27,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("A primary that is moved", "cargo run --release --package xtask -- ops failover --switchover")?;
     steps.run("A restored backup", "cargo run --release --package xtask -- ops restore")?;
     steps.run("An upgrade and back", "cargo run --release --package xtask -- ops upgrade")?;
+    steps.run("Traces, with a collector and without", "cargo run --release --package xtask -- ops traces")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;
     steps.run("The image of this release", "cargo xtask ops image")?;
     steps.run("The package of this release for Debian", "cargo xtask ops deb")?;

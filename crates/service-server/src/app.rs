@@ -28,7 +28,7 @@ use crate::{
         user_limits::UserLimits,
     },
     tasks::mailer::Relays,
-    telemetry::{Metrics, alarms::Alarms},
+    telemetry::{Metrics, alarms::Alarms, traces::Traces},
     tokens::{
         cli_token_cache::CliTokenCache,
         membership_cache::MembershipCache,
@@ -92,6 +92,8 @@ pub struct AppState {
     /// Email addresses by user. The address of a user never changes.
     pub user_emails: Cache<UserId, Arc<str>>,
     pub metrics: Arc<Metrics>,
+    /// `None`: nothing is traced.
+    pub traces: Option<Traces>,
     pub alarms: Alarms,
     /// The last seal that this node has seen.
     pub audit_seen: chain::LastSeenSeal,
@@ -132,6 +134,8 @@ impl App {
             anyhow::Ok(pool.observed_by(&metrics.database_wait))
         };
         let database = pool(config.database.credential_connections)?;
+        let node_id = random::uuid(clock.now())?;
+        let traces = Traces::new(&config.traces, node_id, &metrics)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
         Ok(Self(Arc::new(AppState {
             locales: Locales::with_brand(&config.brand)?,
@@ -143,7 +147,7 @@ impl App {
             heartbeat_database: Database::for_comparison(&config.database, &servers)?,
             servers,
             restore_fence: RestoreFence::default(),
-            node_id: random::uuid(clock.now())?,
+            node_id,
             root_keys: RootKeys::new(&config.root_keys)?,
             address_key: OnceCell::new(),
             signing_keys: SigningKeys::default(),
@@ -159,6 +163,7 @@ impl App {
             issuers,
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             metrics,
+            traces,
             alarms: Alarms::default(),
             audit_seen: chain::LastSeenSeal::default(),
             grants_walk: TableWalk::default(),
@@ -224,6 +229,9 @@ impl AppState {
         }
         for (database, of_feed) in self.feed_databases.iter().zip(feed_settings(&settings)) {
             database.reload(&of_feed)?;
+        }
+        if let Some(traces) = &self.traces {
+            traces.reload(&own.traces, &new.traces)?;
         }
         self.outbound.replace_tls(tls);
         *self.mail_relays.write().unwrap_or_else(PoisonError::into_inner) = relays;

@@ -8,6 +8,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::Semaphore,
+    time::Instant,
 };
 
 use crate::{
@@ -28,6 +29,7 @@ use crate::{
         revocation_feed::{self, Follower},
         sso_revocations,
         supervisor::{Progress, Supervisor, TaskEnded},
+        trace_export,
     },
 };
 
@@ -85,6 +87,9 @@ impl Server {
         server.spawn("domain_checks", domain_checks::run);
         server.spawn("sso_revocations", sso_revocations::run);
         server.spawn("measurements", measurements::run);
+        if app.traces.is_some() {
+            server.spawn("trace_export", trace_export::run);
+        }
         app.servers.begin_serving();
         app.started.cancel();
         Ok(server)
@@ -123,13 +128,21 @@ impl Server {
             }
             () = app.stop.cancelled() => tracing::info!("Stopping"),
         }
-        self.tasks.stop().await
+        self.end().await
     }
 
     /// Stops accepting requests, finishes running ones, and stops all tasks.
     pub async fn stop(self) {
         // What a task that ended has to say is in the log.
-        drop(self.tasks.stop().await);
+        drop(self.end().await);
+    }
+
+    /// Stops all tasks. What is left of the time for running requests, the last spans have.
+    async fn end(self) -> Result<(), TaskEnded> {
+        let until = Instant::now() + self.app.config.http.drain;
+        let ended = self.tasks.stop().await;
+        trace_export::finish(&self.app, until).await;
+        ended
     }
 }
 

@@ -17,8 +17,9 @@ mod proxies;
 mod restore;
 mod roll;
 mod support;
-mod upgrade;
 mod surroundings;
+mod traces;
+mod upgrade;
 
 use anyhow::{Result, ensure};
 use clap::Subcommand;
@@ -54,6 +55,8 @@ enum Drill {
     Image(image::ImageOptions),
     /// Install, upgrade and remove the package for Debian under systemd, with the commands of the documents
     Deb(deb::DebOptions),
+    /// Send spans to a collector that then goes away: it gets them, no secret is among them, and no request waits
+    Traces,
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -70,6 +73,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Monitoring => monitoring::run().await,
             Drill::Image(options) => image::run(options).await,
             Drill::Deb(options) => deb::run(options).await,
+            Drill::Traces => traces::run().await,
         }
     })
 }

@@ -56,7 +56,7 @@ pub(super) struct Installation {
     /// The port of the internal listener of both nodes.
     pub(super) ops_port: u16,
     pub(super) directory: TempDir,
-    mailbox: Mailbox,
+    pub(super) mailbox: Mailbox,
 }
 
 pub(super) struct DrillNode {
@@ -172,6 +172,11 @@ impl DrillNode {
     /// Starts another build of `serviced` from now on.
     pub(super) fn use_program(&mut self, program: &Path) {
         program.clone_into(&mut self.binary);
+    }
+
+    /// Gives a setting, for the next start.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        self.settings.set(key, value);
     }
 
     /// Starts the process; does not wait.

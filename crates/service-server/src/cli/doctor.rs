@@ -14,7 +14,7 @@ use crate::{
     database::{self, migrations},
     flows::operations::check_root_keys,
     net::{
-        outbound::{AcceptedResponse, AllowedNetworks, Outbound, OutboundRequest},
+        outbound::{AcceptedResponse, AllowedNetworks, Outbound, OutboundRequest, PlainHttp},
         tls,
     },
     tasks::mailer,
@@ -90,9 +90,9 @@ async fn check_mail(config: &Config) -> anyhow::Result<()> {
 async fn check_base_url(config: &Config) -> anyhow::Result<()> {
     let url = Url::parse(&format!("{}{METADATA_PATH}", config.base_url))?;
     let networks = ["0.0.0.0/0".parse()?, "::/0".parse()?];
-    let allowed = AllowedNetworks { networks: &networks, plain_loopback: true };
+    let allowed = AllowedNetworks { networks: &networks, plain_http: PlainHttp::Loopback };
     let outbound = Outbound::new(tls::client(config.documents.ca_file.as_deref(), None)?);
-    let request = OutboundRequest { url: &url, form: None, authorization: None, allowed, accepted: METADATA };
+    let request = OutboundRequest { url: &url, body: None, authorization: None, allowed, accepted: METADATA };
     let response = outbound.send(&request).await.with_context(|| format!("{url} is no use"))?;
     let document: serde_json::Value = serde_json::from_slice(&response.body)?;
     ensure!(document["issuer"] == *config.base_url, "{url} is another service's");

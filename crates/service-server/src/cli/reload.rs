@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// Settings that a running node takes over. Files of certificates are read again, too.
-const RELOADABLE: [&str; 5] =
-    ["database.url", "database.feed_urls", "mail.password", "mail.second_password", "log.filter"];
+const RELOADABLE: [&str; 6] =
+    ["database.url", "database.feed_urls", "mail.password", "mail.second_password", "log.filter", "traces.token"];
 
 /// A node that can be told to reload.
 pub(crate) struct Reloading<'a> {

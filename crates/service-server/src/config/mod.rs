@@ -19,12 +19,14 @@ use service_rules::{
     network_rates::{NetworkRates, RaisedNetworks},
     registration::ServiceIdentity,
 };
+use url::Url;
+use zeroize::Zeroizing;
 
 pub(crate) use self::values::is_local;
 use self::values::{
     ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
-    database_urls, domains, failure_share, filter, hosts, hosts_and_ports, keep_days, network_rates, networks,
-    raised_networks, rate, root_keys, windows,
+    bearer_token, collector_url, database_urls, domains, failure_share, filter, hosts, hosts_and_ports, keep_days,
+    network_rates, networks, raised_networks, rate, root_keys, sample_ratio, windows,
 };
 pub use self::{
     database_url::{ClientCertificate, DatabaseUrl},
@@ -32,7 +34,7 @@ pub use self::{
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
 };
-use crate::{brand::Brand, crypto::root_keys::RootKey};
+use crate::{brand::Brand, crypto::root_keys::RootKey, net::outbound::is_loopback, telemetry::traces::SampleRatio};
 
 /// The configuration of a node.
 #[derive(Clone)]
@@ -52,6 +54,7 @@ pub struct Config {
     pub sso: SsoConfig,
     pub dns: DnsConfig,
     pub log: LogConfig,
+    pub traces: TracesConfig,
 }
 
 /// Listeners and limits of the HTTP server.
@@ -183,6 +186,17 @@ pub struct LogConfig {
     pub filter: String,
 }
 
+/// Traces.
+#[derive(Clone)]
+pub struct TracesConfig {
+    /// Where spans are sent (OTLP over HTTP). `None`: nothing is traced.
+    pub endpoint: Option<Url>,
+    /// The part of requests without a parent that is traced.
+    pub sample_ratio: SampleRatio,
+    pub token: Option<Zeroizing<String>>,
+    pub ca_file: Option<PathBuf>,
+}
+
 /// Reads the rate limits.
 fn limits(from: &mut sources::Reader<'_>) -> LimitsConfig {
     let mut in_windows = |key| from.checked(key, WINDOWS, windows);
@@ -255,6 +269,23 @@ fn keys(from: &mut sources::Reader<'_>) -> KeysConfig {
     }
 }
 
+fn traces(from: &mut sources::Reader<'_>) -> TracesConfig {
+    let expected = "an http(s) URL such as http://127.0.0.1:4318/v1/traces";
+    let traces = TracesConfig {
+        endpoint: from.optional_checked("traces.endpoint", expected, collector_url),
+        sample_ratio: from.checked("traces.sample_ratio", "a number from 0 to 1", sample_ratio),
+        token: from.optional_checked("traces.token", "a token of visible ASCII characters", bearer_token),
+        ca_file: from.certificates("traces.ca_file"),
+    };
+    let is_clear = |url: &Url| url.scheme() == "http" && !is_loopback(url);
+    if traces.token.is_some() && traces.endpoint.as_ref().is_some_and(is_clear) {
+        from.report(
+            "traces.token is set, but traces.endpoint is http on another machine: the token would travel in clear",
+        );
+    }
+    traces
+}
+
 impl Config {
     /// Reads every setting, and reports all problems rather than only the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
@@ -292,6 +323,7 @@ impl Config {
             dns: DnsConfig {
                 servers: from.checked("dns.servers", "hosts and ports such as 192.0.2.53:53", hosts_and_ports),
             },
+            traces: traces(&mut from),
             log: LogConfig {
                 json: from.checked("log.format", "json or text", |text| match text {
                     "json" => Some(true),

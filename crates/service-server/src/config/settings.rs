@@ -320,4 +320,24 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("log.format", Some("json"), "json, or text for people."),
     setting("log.filter", Some("info"), "The log filter, such as info or info,service_server=debug."),
+    setting(
+        "traces.endpoint",
+        Some(""),
+        "URL of an OTLP/HTTP collector that gets traces, such as http://127.0.0.1:4318/v1/traces. Without it nothing is traced.",
+    ),
+    setting(
+        "traces.sample_ratio",
+        Some("0.01"),
+        "The part of requests that is traced, from 0 to 1. For requests that trusted proxies trace, their decision counts.",
+    ),
+    secret(
+        "traces.token",
+        Some(""),
+        "Bearer token for the collector. Then the URL must be https, except on the same machine.",
+    ),
+    setting(
+        "traces.ca_file",
+        Some(""),
+        "PEM file of the certificate authorities trusted for the collector, instead of the public ones.",
+    ),
 ];

@@ -255,6 +255,17 @@ impl Reader<'_> {
         })
     }
 
+    /// Reads a setting that may be empty.
+    pub(super) fn optional_checked<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        check: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.checked(key, expected, |text| (text.is_empty() || check(text).is_some()).then_some(true));
+        self.optional(key).and_then(check)
+    }
+
     pub(super) fn parsed<T: FromStr + Placeholder>(&mut self, key: &'static str, expected: &str) -> T {
         self.checked(key, expected, |text| text.parse().ok())
     }
@@ -341,6 +352,7 @@ blank! {
     std::net::SocketAddr => std::net::SocketAddr::from(([0; 4], 0)),
     super::MailTls => Self::StartTls,
     super::FailureShare => Self::default(),
+    super::SampleRatio => Self::NONE,
     super::Rate => Self { burst: 1, per_hour: 1 },
     super::NetworkRates => Self::from_narrowest(super::Rate { burst: 1, per_hour: 1 }),
 }

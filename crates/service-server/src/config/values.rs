@@ -18,6 +18,7 @@ use crate::{
     config::{AllowedIssuer, DatabaseUrl, MailTls},
     crypto::root_keys::{ROOT_KEY_LENGTH, RootKey},
     net::outbound::is_loopback,
+    telemetry::traces::SampleRatio,
 };
 
 pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";
@@ -114,6 +115,22 @@ pub(super) fn database_urls(text: &str) -> Option<Vec<DatabaseUrl>> {
     // Separated by commas, all but the first would be part of a database name.
     let is_one = |url: &str| url.matches("://").count() <= 1;
     text.split_ascii_whitespace().map(|url| is_one(url).then(|| DatabaseUrl::parse(url)).flatten()).collect()
+}
+
+/// Parses the URL of a collector.
+pub(super) fn collector_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(|url| url.host().is_some() && ["http", "https"].contains(&url.scheme()))?;
+    let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    (is_bare && url.query().is_none()).then_some(url)
+}
+
+pub(super) fn sample_ratio(text: &str) -> Option<SampleRatio> {
+    text.parse().ok().and_then(SampleRatio::new)
+}
+
+/// Parses a token that is sent in a header.
+pub(super) fn bearer_token(text: &str) -> Option<Zeroizing<String>> {
+    text.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Zeroizing::new(text.to_owned()))
 }
 
 pub(super) fn mailbox(text: &str) -> Option<String> {

@@ -11,6 +11,7 @@ mod servers;
 pub mod table_walk;
 
 use std::{
+    panic::Location,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -32,6 +33,7 @@ pub use self::{
     connect::{commits_wait, connect},
     servers::{Comparison, FormerPrimary, Identity, Servers},
 };
+use crate::telemetry::traces::{self, ActiveSpan};
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub type TypedParameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
@@ -57,6 +59,16 @@ pub enum Error {
     /// PostgreSQL rejected a statement: a defect of the service.
     #[error("the database refused a statement: {0}")]
     Defect(String),
+}
+
+impl Error {
+    /// The kind of the error, for traces.
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::Defect(_) => "defect",
+        }
+    }
 }
 
 impl Database {
@@ -128,13 +140,16 @@ impl Database {
 
     /// Returns a connection on which each statement commits by itself, with another timeout.
     pub async fn connect_within(&self, limit: Duration) -> Result<Connection, Error> {
+        let span = traces::part(["connection", ""]);
         let began = Instant::now();
         let deadline = began + limit;
         let got = timeout_at(deadline, self.usable_client()).await;
         if let Some(waits) = &self.waits {
             waits.observe(began.elapsed().as_secs_f64());
         }
-        let client = got.map_err(|_| Error::Unavailable(self.why_late().into()))??;
+        let got = got.unwrap_or_else(|_| Err(Error::Unavailable(self.why_late().into())));
+        traces::end(span, got.as_ref().err().map(Error::kind));
+        let client = got?;
         Ok(Connection { client: Some(client), deadline, unanswered: AtomicUsize::new(0), in_transaction: false })
     }
 
@@ -212,31 +227,41 @@ pub struct Connection {
 
 impl Connection {
     /// Runs a statement and returns its rows.
-    pub async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
-        self.answer(async |client| {
+    #[track_caller]
+    pub fn query(&self, sql: &str, parameters: Parameters<'_>) -> impl Future<Output = Result<Vec<Row>, Error>> {
+        let span = traces::statement(sql, Location::caller());
+        Box::pin(self.answer(span, async move |client| {
             let statement = client.prepare_cached(sql).await?;
             client.query(&statement, parameters).await
-        })
-        .await
+        }))
     }
 
     /// Runs a statement without preparing it, so that it also runs behind a connection pooler, and returns its rows.
-    pub async fn query_unnamed(&self, sql: &str, parameters: TypedParameters<'_>) -> Result<Vec<Row>, Error> {
-        self.answer(async |client| client.query_typed(sql, parameters).await).await
+    #[track_caller]
+    pub fn query_unnamed(
+        &self,
+        sql: &str,
+        parameters: TypedParameters<'_>,
+    ) -> impl Future<Output = Result<Vec<Row>, Error>> {
+        let span = traces::statement(sql, Location::caller());
+        Box::pin(self.answer(span, async move |client| client.query_typed(sql, parameters).await))
     }
 
     /// Runs a statement and returns its first row.
-    pub async fn query_opt(&self, sql: &str, parameters: Parameters<'_>) -> Result<Option<Row>, Error> {
-        Ok(self.query(sql, parameters).await?.into_iter().next())
+    #[track_caller]
+    pub fn query_opt(&self, sql: &str, parameters: Parameters<'_>) -> impl Future<Output = Result<Option<Row>, Error>> {
+        let rows = self.query(sql, parameters);
+        async { Ok(rows.await?.into_iter().next()) }
     }
 
     /// Runs a statement and returns the number of rows it changed.
-    pub async fn execute(&self, sql: &str, parameters: Parameters<'_>) -> Result<u64, Error> {
-        self.answer(async |client| {
+    #[track_caller]
+    pub fn execute(&self, sql: &str, parameters: Parameters<'_>) -> impl Future<Output = Result<u64, Error>> {
+        let span = traces::statement(sql, Location::caller());
+        Box::pin(self.answer(span, async move |client| {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, parameters).await
-        })
-        .await
+        }))
     }
 
     /// Commits the transaction.
@@ -246,12 +271,22 @@ impl Connection {
         Ok(())
     }
 
-    async fn batch(&self, sql: &str) -> Result<(), Error> {
-        self.answer(async |client| client.batch_execute(sql).await).await
+    async fn batch(&self, sql: &'static str) -> Result<(), Error> {
+        Box::pin(self.answer(traces::part([sql, ""]), async |client| client.batch_execute(sql).await)).await
     }
 
-    /// Runs a statement within the timeout.
-    async fn answer<T>(&self, ask: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>) -> Result<T, Error> {
+    /// Runs a statement within the timeout, and ends its span.
+    async fn answer<T>(
+        &self,
+        span: Option<ActiveSpan>,
+        ask: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        let answer = self.ask(ask).await;
+        traces::end(span, answer.as_ref().err().map(Error::kind));
+        answer
+    }
+
+    async fn ask<T>(&self, ask: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>) -> Result<T, Error> {
         let client = self.client.as_ref().ok_or_else(|| Error::Unavailable("the connection is gone".into()))?;
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         let answer = timeout_at(self.deadline, ask(client)).await;

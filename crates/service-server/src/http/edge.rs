@@ -4,7 +4,7 @@
 //! 2. A head that is too large is rejected, the body is received, and requests beyond the limit of this node are rejected.
 //! 3. The handler runs within a deadline. A panic becomes an error response.
 //! 4. Errors are rendered, and every response gets its headers.
-//! 5. One log line and one metric are recorded with the route's template: never a path, a query or a header. Lines that
+//! 5. One log line, one metric and, if the request is sampled, one span are recorded with the route's template: never a path, a query or a header. Lines that
 //!    a flow logs are in the request's span, which has its id and its route.
 
 use std::{
@@ -44,7 +44,10 @@ use crate::{
     },
     locales::{Language, Texts},
     node_limits::network_places::Holder,
-    telemetry::labels::UNMATCHED,
+    telemetry::{
+        labels::UNMATCHED,
+        traces::{self, ActiveSpan, RequestSpan, TraceParent},
+    },
 };
 
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -56,6 +59,7 @@ const STRICT_TRANSPORT_SECURITY_VALUE: HeaderValue = HeaderValue::from_static("m
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const TOKEN_EXPIRES: HeaderName = HeaderName::from_static("service-token-expires");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Wraps the router: request id, limits, response headers, log and metrics.
 pub async fn edge(
@@ -84,10 +88,14 @@ pub async fn edge(
     let allowances = Allowances::default();
     request.extensions_mut().insert(allowances.clone());
     // What a flow logs carries the id of its request, at any level of the log.
+    let trace = begin_trace(&app, peer, request.headers(), RequestSpan { method, route, id: id.clone() });
     let span = tracing::error_span!("request", request.id = &*id, route, trace.id = tracing::field::Empty);
+    let traced = trace.as_ref().map(ActiveSpan::trace);
     let response = match check_head(&request) {
         Err(refused) => ApiError::from(refused).into(),
-        Ok(()) => run(&app, holder(&app, address), request, next).instrument(span).await,
+        Ok(()) => {
+            traces::within(traced, Box::pin(run(&app, holder(&app, address), request, next).instrument(span))).await
+        }
     };
     let mut response = finish(response, &id, shows_page.then(|| app.locales.of(language)));
     if app.config.base_url.starts_with("https://") {
@@ -104,6 +112,9 @@ pub async fn edge(
     let seconds = began.elapsed().as_secs_f64();
     tracing::info!(method, route, status, ms = seconds * 1_000.0, request.id = &*id, "Request");
     app.metrics.observe(route, status, seconds);
+    if let Some(trace) = trace {
+        trace.finish(status);
+    }
     response
 }
 
@@ -245,8 +256,23 @@ fn proxy_request_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<
     let given = headers.get(REQUEST_ID)?.to_str().ok()?;
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let usable = (8..=64).contains(&given.len()) && given.bytes().all(harmless);
-    let trusted = app.config.http.trusted_proxies.iter().any(|network| network.contains(&peer.ip().to_canonical()));
-    (usable && trusted).then(|| given.to_owned())
+    (usable && is_trusted_proxy(app, peer)).then(|| given.to_owned())
+}
+
+fn is_trusted_proxy(app: &App, peer: SocketAddr) -> bool {
+    app.config.http.trusted_proxies.iter().any(|network| network.contains(&peer.ip().to_canonical()))
+}
+
+/// Begins the span of a request, in the trace of a trusted proxy or in a new one. Other peers choose no trace, and do not
+/// decide what is sampled.
+fn begin_trace(app: &App, peer: SocketAddr, headers: &HeaderMap, request: RequestSpan) -> Option<ActiveSpan> {
+    let traces = app.traces.as_ref()?;
+    let mut sent = headers.get_all(TRACE_PARENT).iter();
+    let parent = match (sent.next(), sent.next()) {
+        (Some(parent), None) if is_trusted_proxy(app, peer) => parent.to_str().ok().and_then(TraceParent::parse),
+        _ => None,
+    };
+    traces.begin(request, parent.as_ref(), app.clock.now())
 }
 
 /// Returns the name of a method for the log. An unknown method is the caller's own text, and is not logged.

@@ -126,7 +126,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::net::outbound::FetchError;
+    use crate::net::outbound::{FetchError, PlainHttp};
 
     const ISSUER: &str = "https://id.acme.test";
 
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn plain_http_is_for_an_allowed_issuer_on_this_machine() {
         let networks = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
-        let allowed = AllowedNetworks { networks: &networks, plain_loopback: true };
+        let allowed = AllowedNetworks { networks: &networks, plain_http: PlainHttp::Loopback };
         assert!(document_url("http://127.0.0.1:8080", &allowed).is_ok());
         assert!(document_url("http://localhost:8080/realms/acme", &allowed).is_ok());
         assert!(document_url("http://10.0.0.1", &allowed).is_err());

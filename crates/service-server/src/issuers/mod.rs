@@ -40,11 +40,12 @@ use crate::{
     database::Database,
     net::{
         outbound::{
-            AcceptedResponse, AllowedNetworks, FetchError, Outbound, OutboundRequest, OutboundResponse, is_loopback,
+            AcceptedResponse, AllowedNetworks, FetchError, Outbound, OutboundBody, OutboundRequest, OutboundResponse,
+            PlainHttp, is_loopback,
         },
         places::{OutboundPlaces, PlaceLimits},
     },
-    telemetry::Metrics,
+    telemetry::{Metrics, traces},
 };
 
 /// Issuers whose documents this node keeps. A set of the largest keys has 50 KiB.
@@ -235,7 +236,7 @@ impl Issuers {
             let request = TokenRequest::compose(client, exchange, endpoint, self.clock.now())?;
             let request = OutboundRequest {
                 url: endpoint,
-                form: Some(&request.form),
+                body: Some(OutboundBody::Form(&request.form)),
                 authorization: request.authorization,
                 allowed: self.networks(&issuer.issuer),
                 accepted: TOKENS,
@@ -262,7 +263,7 @@ impl Issuers {
             let url = metadata.userinfo_endpoint.as_ref();
             let request = OutboundRequest {
                 url: url.ok_or(IssuerError::InvalidEndpoint("userinfo_endpoint"))?,
-                form: None,
+                body: None,
                 authorization: Some(token_endpoint::bearer(access_token)?),
                 allowed: self.networks(&issuer.issuer),
                 accepted: USER_INFO,
@@ -322,7 +323,7 @@ impl Issuers {
     ) -> Result<OutboundResponse, IssuerError> {
         let accepted = if request == ProviderRequest::Keys { KEYS } else { DISCOVERY };
         let allowed = self.networks(&issuer.issuer);
-        let outbound = OutboundRequest { url, form: None, authorization: None, allowed, accepted };
+        let outbound = OutboundRequest { url, body: None, authorization: None, allowed, accepted };
         self.send(issuer, request, &outbound).await
     }
 
@@ -340,12 +341,14 @@ impl Issuers {
         let host = outbound.url.host_str().unwrap_or_default();
         let place = timeout(PLACE_TIMEOUT, places.take(&issuer.issuer, host)).await;
         let Ok(Ok(_place)) = place else { return Err(IssuerError::Busy) };
+        let span = traces::part(["identity provider", request.as_str()]);
         let sent = self.outbound.send(outbound).await.map_err(|why| IssuerError::Request { request, why });
         let outcome = match &sent {
             Ok(response) if response.status == 200 => "ok",
             Ok(_) => "refused",
             Err(error) => error.outcome(),
         };
+        traces::end(span, (outcome != "ok").then_some(outcome));
         self.metrics.provider_requested(request.as_str(), outcome);
         if let Err(error) = &sent {
             let why = error.to_string();
@@ -391,8 +394,9 @@ impl Issuers {
         let Some(allowed) = self.allowed.iter().find(|allowed| allowed.issuer == issuer) else {
             return AllowedNetworks::default();
         };
-        let plain_loopback = Url::parse(issuer).is_ok_and(|url| is_loopback(&url));
-        AllowedNetworks { networks: &allowed.networks, plain_loopback }
+        let is_local = Url::parse(issuer).is_ok_and(|url| is_loopback(&url));
+        let plain_http = if is_local { PlainHttp::Loopback } else { PlainHttp::Nowhere };
+        AllowedNetworks { networks: &allowed.networks, plain_http }
     }
 }
 

@@ -15,9 +15,12 @@ use tokio::{
 use url::Url;
 
 pub use crate::net::outbound::FetchError;
-use crate::net::{
-    outbound::{AcceptedResponse, AllowedNetworks, Outbound, OutboundRequest, OutboundResponse},
-    places::{NoPlaceError, OutboundPlaces, PlaceLimits},
+use crate::{
+    net::{
+        outbound::{AcceptedResponse, AllowedNetworks, Outbound, OutboundRequest, OutboundResponse, PlainHttp},
+        places::{NoPlaceError, OutboundPlaces, PlaceLimits},
+    },
+    telemetry::traces,
 };
 
 const DOCUMENT: AcceptedResponse = AcceptedResponse {
@@ -76,7 +79,10 @@ pub async fn fetch(documents: &DocumentFetcher, url: &Url, user_id: UserId) -> R
         NoPlaceError::Host => FetchError::HostBusy,
         NoPlaceError::Total => FetchError::Busy,
     })?;
-    let allowed = AllowedNetworks { networks: &documents.allowed, plain_loopback: false };
-    let request = OutboundRequest { url, form: None, authorization: None, allowed, accepted: DOCUMENT };
-    documents.outbound.send(&request).await
+    let allowed = AllowedNetworks { networks: &documents.allowed, plain_http: PlainHttp::Nowhere };
+    let request = OutboundRequest { url, body: None, authorization: None, allowed, accepted: DOCUMENT };
+    let span = traces::part(["client metadata", "document"]);
+    let fetched = documents.outbound.send(&request).await;
+    traces::end(span, fetched.is_err().then_some("fetch"));
+    fetched
 }

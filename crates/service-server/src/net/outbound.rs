@@ -9,7 +9,7 @@ use std::{
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Request, Response,
+    Method, Request, Response,
     body::{Bytes, Incoming},
     header::{self, HeaderValue},
     rt::{Read, Write},
@@ -35,22 +35,38 @@ pub struct Outbound {
     tls: RwLock<TlsConnector>,
 }
 
-/// A request to another host. It is a GET request unless it has a form.
+/// A request to another host. It is a GET request unless it has a body.
 pub struct OutboundRequest<'a> {
     pub url: &'a Url,
-    /// The form that is posted.
-    pub form: Option<&'a str>,
+    /// What is posted.
+    pub body: Option<OutboundBody<'a>>,
     pub authorization: Option<HeaderValue>,
     pub allowed: AllowedNetworks<'a>,
     pub accepted: AcceptedResponse,
+}
+
+/// The body of a request to another host.
+#[derive(Clone, Copy)]
+pub enum OutboundBody<'a> {
+    Form(&'a str),
+    Json(&'a [u8]),
 }
 
 /// Networks that may be connected to although they are not public.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowedNetworks<'a> {
     pub networks: &'a [IpNet],
-    /// Whether a URL on this machine may have the scheme `http`.
-    pub plain_loopback: bool,
+    pub plain_http: PlainHttp,
+}
+
+/// Which URLs may have the scheme `http`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlainHttp {
+    #[default]
+    Nowhere,
+    /// Those on this machine.
+    Loopback,
+    Anywhere,
 }
 
 /// Which response is read, and how much of it.
@@ -118,8 +134,12 @@ impl AllowedNetworks<'_> {
             Host::Ipv6(address) => Some(IpAddr::from(address)),
             Host::Domain(_) => None,
         };
-        let is_secure = url.scheme() == "https" || self.plain_loopback && url.scheme() == "http" && is_loopback(url);
-        if !is_secure {
+        let may_be_plain = match self.plain_http {
+            PlainHttp::Nowhere => false,
+            PlainHttp::Loopback => is_loopback(url),
+            PlainHttp::Anywhere => true,
+        };
+        if url.scheme() != "https" && !(url.scheme() == "http" && may_be_plain) {
             return Err(FetchError::Insecure);
         }
         if literal.is_none_or(|address| self.contains(address)) { Ok(()) } else { Err(FetchError::NotPublic) }
@@ -163,7 +183,8 @@ impl Outbound {
         let addresses = resolve(&request.allowed, &host, port).await?;
         let is_plain = url.scheme() != "https";
         // A name that is `localhost` by its spelling must be this machine by its address as well.
-        if is_plain && !addresses.iter().all(|address| address.ip().is_loopback()) {
+        let is_loopback = || addresses.iter().all(|address| address.ip().is_loopback());
+        if is_plain && request.allowed.plain_http != PlainHttp::Anywhere && !is_loopback() {
             return Err(FetchError::Insecure);
         }
         let stream = connect(&addresses).await?;
@@ -227,18 +248,24 @@ fn compose(request: &OutboundRequest<'_>) -> Result<Request<Full<Bytes>>, FetchE
         |port| format!("{}:{port}", url.host_str().unwrap_or_default()),
     );
     let target = &url[Position::BeforePath..Position::AfterQuery];
-    let mut composed = match request.form {
-        Some(_) => Request::post(target).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded"),
-        None => Request::get(target),
+    let (method, media_type, body) = match request.body {
+        Some(OutboundBody::Form(form)) => (Method::POST, Some("application/x-www-form-urlencoded"), form.as_bytes()),
+        Some(OutboundBody::Json(json)) => (Method::POST, Some("application/json"), json),
+        None => (Method::GET, None, &[] as &[u8]),
+    };
+    let mut composed = Request::builder()
+        .method(method)
+        .uri(target)
+        .header(header::HOST, authority)
+        .header(header::ACCEPT, "application/json")
+        .header(header::USER_AGENT, "serviced");
+    if let Some(media_type) = media_type {
+        composed = composed.header(header::CONTENT_TYPE, media_type);
     }
-    .header(header::HOST, authority)
-    .header(header::ACCEPT, "application/json")
-    .header(header::USER_AGENT, "serviced");
     if let Some(authorization) = &request.authorization {
         composed = composed.header(header::AUTHORIZATION, authorization);
     }
-    let body = Full::from(Bytes::copy_from_slice(request.form.unwrap_or_default().as_bytes()));
-    composed.body(body).map_err(|_| FetchError::NoAddress)
+    composed.body(Full::from(Bytes::copy_from_slice(body))).map_err(|_| FetchError::NoAddress)
 }
 
 /// The task of a connection, which is aborted when this is dropped.

@@ -1,4 +1,5 @@
-//! Background tasks: mail, the revocation feed, the heartbeat, housekeeping, measurements and checks of domains; and their supervisor.
+//! Background tasks: mail, the revocation feed, the heartbeat, housekeeping, measurements, traces
+//! and checks of domains; and their supervisor.
 
 pub mod domain_checks;
 pub mod heartbeat;
@@ -8,3 +9,4 @@ pub mod measurements;
 pub mod revocation_feed;
 pub mod sso_revocations;
 pub mod supervisor;
+pub mod trace_export;

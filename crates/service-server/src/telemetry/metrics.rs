@@ -24,6 +24,7 @@ pub struct Metrics {
     sso_logouts: Family<OutcomeLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     limit_refusals: Family<LimitLabels, Counter>,
+    trace_spans: Family<OutcomeLabels, Counter>,
     table_rows: Family<TableLabels, Gauge>,
     table_bytes: Family<TableLabels, Gauge>,
     process: process::ProcessMetrics,
@@ -151,6 +152,7 @@ impl Metrics {
             sso_logouts: Family::default(),
             task_last_success: Family::default(),
             limit_refusals: Family::default(),
+            trace_spans: Family::default(),
             table_rows: Family::default(),
             table_bytes: Family::default(),
             process: process::ProcessMetrics::default(),
@@ -192,6 +194,7 @@ impl Metrics {
             (&self.sso_sign_ins, labels::SSO_SIGN_IN_OUTCOMES),
             (&self.sso_logouts, labels::SSO_LOGOUT_OUTCOMES),
             (&self.domain_checks, labels::DOMAIN_CHECK_OUTCOMES),
+            (&self.trace_spans, labels::SPAN_OUTCOMES),
         ] {
             for outcome in outcomes {
                 drop(family.get_or_create(&OutcomeLabels { outcome }));
@@ -237,6 +240,7 @@ impl Metrics {
             "Time that requests and tasks wait for a database connection",
             self.database_wait.clone(),
         );
+        registry.register("trace_spans", "Spans of traces, by outcome", self.trace_spans.clone());
         registry.register("ready", "1 if /readyz is 200", self.ready.clone());
         registry.register("requests_room", "Free request slots", self.room.clone());
         registry.register("bodies_room", "Free places for arriving request bodies", self.bodies_room.clone());
@@ -384,6 +388,21 @@ impl Metrics {
     pub fn domain_checked(&self, outcome: &'static str) {
         debug_assert!(labels::DOMAIN_CHECK_OUTCOMES.contains(&outcome), "{outcome}");
         self.domain_checks.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts spans that the collector took.
+    pub fn spans_exported(&self, spans: u64) {
+        self.trace_spans.get_or_create(&OutcomeLabels { outcome: "exported" }).inc_by(spans);
+    }
+
+    /// Counts spans that the collector did not take.
+    pub fn spans_failed(&self, spans: u64) {
+        self.trace_spans.get_or_create(&OutcomeLabels { outcome: "failed" }).inc_by(spans);
+    }
+
+    /// Counts spans that were dropped because too many waited.
+    pub fn spans_dropped(&self, spans: u64) {
+        self.trace_spans.get_or_create(&OutcomeLabels { outcome: "dropped" }).inc_by(spans);
     }
 
     /// Records that a round of a background task succeeded.

@@ -1,9 +1,11 @@
-//! Logs and metrics. Neither contains secrets, addresses or names: logs have ids, metrics have route templates.
+//! Logs, metrics and traces. None of them contains secrets, addresses or names: logs have ids, metrics and traces have
+//! route templates.
 
 pub mod alarms;
 pub mod labels;
 mod metrics;
 mod process;
+pub mod traces;
 
 use tracing::Metadata;
 use tracing_subscriber::{

@@ -49,6 +49,7 @@ use crate::{
         browser_sessions::LockedSignIn,
         consents::{Consent, ConsentKey},
     },
+    telemetry::traces,
 };
 
 /// The one error for a code that is not accepted, whatever is wrong with it.
@@ -60,6 +61,7 @@ pub async fn exchange_code(
     client: &PresentedClient,
     request: &TokenRequest,
 ) -> Result<TokenResponse, TokenError> {
+    traces::name_flow("authorization_code_grant");
     let now = app.clock.now();
     app.revocations.check()?;
     let missing = InvalidTokenRequest::MissingParameter;

@@ -31,6 +31,7 @@ use crate::{
         sign_in::verify_otp::{Attempt, SignIn},
     },
     store,
+    telemetry::traces,
 };
 
 pub async fn exchange_otp(
@@ -39,6 +40,7 @@ pub async fn exchange_otp(
     client: &PresentedClient,
     request: &TokenRequest,
 ) -> Result<TokenResponse, TokenError> {
+    traces::name_flow("otp_grant");
     let now = app.clock.now();
     app.revocations.check()?;
     // The client's errors come first.

@@ -42,6 +42,7 @@ use crate::{
         self,
         grants::{GrantRotation, StoredGrant},
     },
+    telemetry::traces,
     tokens::refresh_token::UnverifiedToken,
 };
 
@@ -71,6 +72,7 @@ pub async fn refresh<K: TokenKind>(
     request: &TokenRequest,
     bearer: Option<Bearer>,
 ) -> Result<TokenResponse<K>, TokenError> {
+    traces::name_flow("refresh_grant");
     app.revocations.check()?;
     let now = app.clock.now();
     let text = request.refresh_token.as_ref().ok_or(InvalidTokenRequest::MissingParameter("refresh_token"))?;

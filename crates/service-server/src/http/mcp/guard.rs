@@ -28,6 +28,7 @@ use crate::{
         space,
     },
     node_limits::user_limits::Usage,
+    telemetry::traces::{self, RequestTrace},
 };
 
 /// A request that the guard has admitted.
@@ -44,6 +45,8 @@ pub(super) struct AdmittedCaller {
     pub(super) caller: McpCaller,
     /// The space that the URL names.
     pub(super) space: Requested,
+    /// The trace of the request: `rmcp` answers messages in other tasks.
+    pub(super) trace: Option<RequestTrace>,
     failure: Arc<OnceLock<ApiError>>,
 }
 
@@ -78,7 +81,7 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
     }
     record_trace(&message);
     let failure = Arc::<OnceLock<ApiError>>::default();
-    parts.extensions.insert(AdmittedCaller { caller, space, failure: failure.clone() });
+    parts.extensions.insert(AdmittedCaller { caller, space, trace: traces::current(), failure: failure.clone() });
     let body = Body::from(Value::Object(message).to_string());
     Ok(Admitted { request: Request::from_parts(parts, body), failure })
 }

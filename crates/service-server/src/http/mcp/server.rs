@@ -28,6 +28,7 @@ use crate::{
             resources, tools,
         },
     },
+    telemetry::traces,
 };
 
 /// How long clients may keep lists that only an upgrade of the service changes.
@@ -68,7 +69,7 @@ async fn while_awaited<T>(
     tokio::select! {
         biased;
         () = context.ct.cancelled() => Err(failed()),
-        done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_panic| {
+        done = AssertUnwindSafe(traces::within(admitted.trace.clone(), work)).catch_unwind() => done.unwrap_or_else(|_panic| {
             admitted.fail(EdgeError::Defect.into());
             Err(failed())
         }),
@@ -119,7 +120,10 @@ impl ServerHandler for McpServer {
             return Err(ErrorData::invalid_params("There is no tool of this name. List them with tools/list.", None));
         };
         let call = Call { app: &self.app, admitted: &admitted, tool, asking };
-        let run = async { call.run(Arguments::new(request.arguments)).await.ok_or_else(failed) };
+        let run = async {
+            traces::name_flow(&tool.described.name);
+            call.run(Arguments::new(request.arguments)).await.ok_or_else(failed)
+        };
         let response = while_awaited(&context, &admitted, run).await;
         let outcome = match &response {
             Ok(CallToolResponse::Complete(result)) if result.is_error == Some(true) => "refused",

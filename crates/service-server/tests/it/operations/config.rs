@@ -179,6 +179,12 @@ fn a_wrong_value_is_named_with_its_source_and_what_is_expected() -> Result<()> {
         ("keys.rotate_every_days", &["0", "1.5", "-1"]),
         ("keys.publish_lead_seconds", &["0", "x"]),
         ("keys.refresh_every_seconds", &["0", "x"]),
+        (
+            "traces.endpoint",
+            &["127.0.0.1:4318", "ftp://a.example", "http://", "https://a@b.example/", "http://a.example/?b=c"],
+        ),
+        ("traces.sample_ratio", &["", "x", "-0.1", "1.1", "NaN", "1%"]),
+        ("traces.ca_file", &["/nonexistent/ca.pem"]),
         ("log.format", &["xml", ""]),
         ("log.filter", &["info,service_server=loud", "="]),
     ];
@@ -195,6 +201,26 @@ fn a_wrong_value_is_named_with_its_source_and_what_is_expected() -> Result<()> {
     for base_url in ["https://service.example:8443", "http://localhost:8080", "http://127.0.0.1", "http://[::1]:8080"] {
         assert!(operator.check(None, &[("SERVICED_BASE_URL", base_url)])?.success, "{base_url}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_token_of_a_collector_is_not_shown_and_does_not_travel_in_clear() -> Result<()> {
+    let operator = Operator::new()?;
+    let token = "collector-token-of-acme";
+    let check = |url| operator.check(None, &[("SERVICED_TRACES_ENDPOINT", url), ("SERVICED_TRACES_TOKEN", token)]);
+    for right in ["https://otel.acme.example/v1/traces", "http://127.0.0.1:4318/v1/traces", "http://localhost:4318", ""]
+    {
+        let outcome = check(right)?;
+        ensure!(outcome.success && outcome.text.contains("traces.token = (secret)"), "{right}: {}", outcome.text);
+        ensure!(!outcome.text.contains(token), "{right}: the token is shown");
+    }
+    let outcome = check("http://otel.acme.example:4318/v1/traces")?;
+    check_refused(&outcome, &["traces.token is set, but traces.endpoint is http on another machine"])?;
+    let outcome = operator.check(None, &[("SERVICED_TRACES_TOKEN", "two words-of-acme")])?;
+    check_refused(&outcome, &["- traces.token (from environment variable SERVICED_TRACES_TOKEN) is not a token"])?;
+    ensure!(!outcome.text.contains("words-of-acme"), "the token is shown");
+    assert!(operator.check(None, &[("SERVICED_TRACES_ENDPOINT", "http://otel.acme.example:4318/v1/traces")])?.success);
     Ok(())
 }
 

@@ -93,6 +93,7 @@ fn counters_with_labels_begin_at_zero_op_07() -> Result<()> {
             r#"service_domain_checks_total{outcome="unanswered"}"#,
             r#"service_sso_sign_ins_total{outcome="account_disabled"}"#,
             r#"service_sso_logouts_total{outcome="refused"}"#,
+            r#"service_trace_spans_total{outcome="dropped"}"#,
         ] {
             ensure!(text.contains(&format!("{series} 0\n")), "{series} does not begin at 0");
         }

@@ -22,5 +22,6 @@ pub(crate) mod startup;
 pub(crate) mod stopping;
 pub(crate) mod supervisor;
 pub(crate) mod support;
+pub(crate) mod traces;
 pub(crate) mod unknown_outcomes;
 pub(crate) mod waiting;

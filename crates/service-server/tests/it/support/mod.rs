@@ -27,4 +27,5 @@ pub(crate) mod spaces;
 pub(crate) mod sso;
 pub(crate) mod sso_sign_ins;
 pub(crate) mod step_up;
+pub(crate) mod trace_collector;
 pub(crate) mod workspaces;
