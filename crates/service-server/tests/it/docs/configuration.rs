@@ -65,6 +65,7 @@ fn check(example: &str) -> Result<()> {
         ("logo.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
         ("mail-ca.pem", certificate),
         ("mail-password", "hush"),
+        ("traces-token", "hush"),
     ] {
         fs::write(directory.path().join(name), text)?;
     }
