@@ -4,8 +4,8 @@
 //! 2. A head that is too large is rejected, the body is received, and requests beyond the limit of this node are rejected.
 //! 3. The handler runs within a deadline. A panic becomes an error response.
 //! 4. Errors are rendered, and every response gets its headers.
-//! 5. One log line, one metric and, if the request is sampled, one span are recorded with the route's template: never a path, a query or a header. Lines that
-//!    a flow logs are in the request's span, which has its id and its route.
+//! 5. One log line, one metric and, if the request is sampled, one span are recorded with the route's template: never a
+//!    path, a query or a header. Lines that a flow logs are in the request's span, which has its id and its route.
 
 use std::{
     fmt::{self, Write as _},

@@ -43,9 +43,9 @@ fn a_request_has_a_span_with_its_route_and_its_statements() -> Result<()> {
         let path = format!("/v1/projects/{missing}?workspaceId=personal");
         let response = server.http.get(&path, Some(&ann.access_token)).await?;
         let span = span_of(&collector, &response).await?;
-        assert_eq!(span["name"], "GET /v1/projects/{project_id}", "{span}");
+        assert_eq!(span["name"], "GET /v1/projects/{projectId}", "{span}");
         assert_eq!(span["kind"], 2);
-        assert_eq!(attribute(&span, "http.route").as_deref(), Some("/v1/projects/{project_id}"));
+        assert_eq!(attribute(&span, "http.route").as_deref(), Some("/v1/projects/{projectId}"));
         assert_eq!(attribute(&span, "http.response.status_code"), Some(response.status.as_u16().to_string()));
         assert!(span["parentSpanId"].is_null() && span["status"].is_null(), "{span}");
 
