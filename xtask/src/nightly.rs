@@ -28,6 +28,8 @@ pub(crate) fn run() -> Result<()> {
     steps.run("A restored backup", "cargo run --release --package xtask -- ops restore")?;
     steps.run("An upgrade and back", "cargo run --release --package xtask -- ops upgrade")?;
     steps.run("Traces, with a collector and without", "cargo run --release --package xtask -- ops traces")?;
+    steps.run("An installation by compose", "cargo run --release --package xtask -- ops compose")?;
+    steps.run("The chart, run by podman", "cargo run --release --package xtask -- ops kube")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;
     steps.run("The image of this release", "cargo xtask ops image")?;
     steps.run("The package of this release for Debian", "cargo xtask ops deb")?;

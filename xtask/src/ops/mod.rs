@@ -3,13 +3,19 @@
 
 mod backups;
 mod chart;
+mod compose;
+mod compose_images;
+mod containers;
 mod containers;
 mod deb;
 mod failover;
+mod failover;
 mod image;
+mod kube;
 mod load;
 mod machine;
 mod monitoring;
+mod namespaces;
 mod nodes;
 mod outage;
 mod patroni;
@@ -49,6 +55,10 @@ enum Drill {
     Upgrade(upgrade::UpgradeOptions),
     /// Run the commands that answer what users ask support, as docs/operating.md has them
     Support,
+    /// Start `deploy/compose` by one command, and sign in
+    Compose(compose::ComposeOptions),
+    /// Let podman run the Deployment of the chart on a real database
+    Kube(kube::KubeOptions),
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
     Monitoring,
     /// Run the image of a release as the documents say: a user signs in, within 128 MB
@@ -70,6 +80,8 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Chart => chart::run(),
             Drill::Upgrade(options) => upgrade::run(options).await,
             Drill::Support => support::run().await,
+            Drill::Compose(options) => compose::run(options).await,
+            Drill::Kube(options) => kube::run(options).await,
             Drill::Monitoring => monitoring::run().await,
             Drill::Image(options) => image::run(options).await,
             Drill::Deb(options) => deb::run(options).await,
