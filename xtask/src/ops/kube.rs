@@ -39,12 +39,12 @@ replicaCount: 1
 
 /// The ports of the container as the chart renders them. podman would publish them.
 const PORTS: &str = "          ports:
-            - name: public
-              containerPort: 8080
-              protocol: TCP
-            - name: internal
-              containerPort: 9090
-              protocol: TCP
+          - containerPort: 8080
+            name: public
+            protocol: TCP
+          - containerPort: 9090
+            name: internal
+            protocol: TCP
 ";
 
 #[derive(clap::Args)]
