@@ -7,16 +7,14 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::containers::{Podman, copy_with_libraries, said_by};
+use super::containers::{Podman, said_by};
 use crate::tools::{install_node_once, succeed_in_silence};
-use crate::{build_server, root, say_error};
+use crate::{dist, root, say_error};
 
 /// PostgreSQL, Caddy and `MailDev`. Its interface is what `compose.yaml` uses of the three images: programs in `PATH`, the user
 /// `postgres` with a home directory, Caddy with a capability, and `MailDev` as the program that runs by itself.
 pub(super) const OTHERS: &str = "localhost/others:drill";
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 const PACKED: &str = "serviced.tar";
 
 const SUITE: &str = "bookworm";
@@ -72,35 +70,25 @@ pub(super) struct ServiceImage {
     pub(super) from: &'static str,
 }
 
-/// Packs the program that is built now, unless there is a release. Both are for `load_service`.
+/// Packs the debug build, unless there is a release. Both are for `load_service`.
 pub(super) fn pack_service(folder: &Path) -> Result<()> {
-    if release_archive().exists() {
-        return Ok(());
+    if dist::released_image().is_none() {
+        fs::rename(dist::rehearse_image(folder)?, folder.join(PACKED))?;
     }
-    let (program, files) = (folder.join("serviced"), folder.join("files"));
-    // What debuggers need is most of it.
-    succeed_in_silence(Command::new("strip").arg("-o").arg(&program).arg(build_server(!cfg!(debug_assertions))?))?;
-    copy_with_libraries(&program, &files)?;
-    succeed_in_silence(Command::new("tar").arg("-C").arg(&files).arg("-cf").arg(folder.join(PACKED)).arg("."))
+    Ok(())
 }
 
-/// Loads the image of the release that was built here, or else what `pack_service` has packed in `folder`.
+/// Loads what `pack_service` has packed in `folder`, or else the image of the release that was built here.
 pub(super) fn load_service(podman: &Podman, folder: &Path) -> Result<ServiceImage> {
     let packed = folder.join(PACKED);
-    if packed.exists() {
-        let name = "localhost/serviced:drill";
-        let changes = ["USER 65532:65532", r#"ENTRYPOINT ["/serviced"]"#, r#"CMD ["run"]"#];
-        import(podman, &packed, &changes, name)?;
-        return Ok(ServiceImage { name: name.to_owned(), from: "the build of this drill" });
-    }
-    let archive = release_archive();
-    podman.run(&["load", "--quiet", "--input", archive.to_str().context("a path is not UTF-8")?])?;
-    let name = format!("localhost/serviced:{VERSION}-{ARCHITECTURE}");
-    Ok(ServiceImage { name, from: "the release in target/dist" })
-}
-
-fn release_archive() -> PathBuf {
-    root().join(format!("target/dist/serviced-{VERSION}-image-{ARCHITECTURE}.tar"))
+    let (archive, from) = if packed.exists() {
+        (packed, "the debug build")
+    } else {
+        (dist::released_image().context("no image was packed")?, "the release in target/dist")
+    };
+    let said = podman.run(&["load", "--quiet", "--input", archive.to_str().context("a path is not UTF-8")?])?;
+    let name = said.rsplit(' ').next().with_context(|| format!("podman load says {said}"))?;
+    Ok(ServiceImage { name: name.to_owned(), from })
 }
 
 /// Makes an image of the files in an archive.

@@ -149,7 +149,7 @@ pub(super) fn said_by(command: &mut Command) -> Result<String> {
 }
 
 /// Copies a program to the root of a file system, with the shared libraries that it needs.
-pub(super) fn copy_with_libraries(program: &Path, root: &Path) -> Result<()> {
+fn copy_with_libraries(program: &Path, root: &Path) -> Result<()> {
     let listed = said_by(Command::new("ldd").arg(program))?;
     let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new);
     let name = Path::new(program.file_name().context("a program has no name")?);
