@@ -134,8 +134,10 @@ fn write_configuration(product: Product, directory: &Path, installation: &Instal
 /// Writes the file that includes the site, as /etc/nginx/nginx.conf does, with everything that nginx writes in `directory`.
 fn write_nginx_frame(directory: &Path, site: &str) -> Result<PathBuf> {
     let here = directory.display();
-    let mut frame =
-        format!("daemon off;\npid {here}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n    access_log off;\n");
+    // One process: a worker would outlive a master that is killed.
+    let mut frame = format!(
+        "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n    access_log off;\n"
+    );
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         writeln!(frame, "    {kind}_temp_path {here}/{kind};")?;
     }
