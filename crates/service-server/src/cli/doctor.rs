@@ -76,13 +76,18 @@ async fn check_clock(app: &App) -> anyhow::Result<()> {
 
 /// Opens a connection to each mail server, as for sending a mail, with TLS and the password.
 async fn check_mail(config: &Config) -> anyhow::Result<()> {
+    let mut problems = Vec::new();
     for (_, server) in config.mail.servers() {
         let name = format!("{}:{}", server.host, server.port);
         let transport = mailer::transport(server)?;
-        let tried = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.test_connection()).await;
-        let is_connected = tried.with_context(|| format!("{name} did not answer in time"))?;
-        ensure!(is_connected.with_context(|| name.clone())?, "{name} closed the connection");
+        match tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.test_connection()).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => problems.push(format!("{name} closed the connection")),
+            Ok(Err(error)) => problems.push(format!("{name}: {:#}", anyhow::Error::from(error))),
+            Err(_) => problems.push(format!("{name} did not answer in time")),
+        }
     }
+    ensure!(problems.is_empty(), "{}", problems.join("; "));
     Ok(())
 }
 

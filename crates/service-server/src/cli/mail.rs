@@ -27,15 +27,21 @@ pub(crate) async fn run(command: &MailCommand, config: &Config) -> anyhow::Resul
         .subject(format!("Test mail of {}", config.brand.name))
         .header(ContentType::TEXT_PLAIN)
         .body(format!("An operator of {} sent this mail with `serviced mail test`.\n", config.base_url))?;
+    let mut failed = 0;
     for (setting, server) in mail.servers() {
         let name = format!("{}:{}", server.host, server.port);
         let transport = mailer::transport(server)?;
-        let sent = tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.send(message.clone())).await;
-        let response = sent
-            .with_context(|| format!("{name} did not answer in time: check {setting}, its port and firewalls"))?
-            .with_context(|| format!("{name} did not accept the mail"))?;
-        let text: Vec<_> = response.message().collect();
-        say(&format!("{name} accepted the mail: {} {}", response.code(), text.join(" ")));
+        match tokio::time::timeout(mailer::SMTP_SEND_TIMEOUT, transport.send(message.clone())).await {
+            Ok(Ok(response)) => {
+                let text: Vec<_> = response.message().collect();
+                say(&format!("{name} accepted the mail: {} {}", response.code(), text.join(" ")));
+                continue;
+            }
+            Ok(Err(error)) => say(&format!("{name} did not accept the mail: {:#}", anyhow::Error::from(error))),
+            Err(_) => say(&format!("{name} did not answer in time: check {setting}, its port and firewalls")),
+        }
+        failed += 1;
     }
+    anyhow::ensure!(failed == 0, "{failed} of the mail servers did not take the mail");
     Ok(())
 }

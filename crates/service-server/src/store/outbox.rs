@@ -58,16 +58,16 @@ pub async fn claim(db: &Connection, batch: super::Batch, retry_at: Timestamp) ->
         .collect()
 }
 
-/// Sets the time of the next attempt.
-pub async fn mark_next_attempt(db: &Connection, id: MailId, at: Timestamp) -> Result<(), Error> {
-    let sql = r"update outbox set next_attempt_at = $2 where id = $1 and shard = $3";
-    db.execute(sql, &[&id.uuid(), &at, &id.shard().number()]).await.map(drop)
+/// Sets the time of the next attempt, unless another attempt has begun.
+pub async fn mark_next_attempt(db: &Connection, mail: &ClaimedMail, at: Timestamp) -> Result<(), Error> {
+    let sql = r"update outbox set next_attempt_at = $2 where id = $1 and shard = $3 and attempts = $4";
+    db.execute(sql, &[&mail.id.uuid(), &at, &mail.id.shard().number(), &mail.attempts]).await.map(drop)
 }
 
-/// Returns mails that wait, the oldest first.
+/// Returns mails that wait, the newest first.
 pub async fn list(db: &Connection, now: Timestamp, limit: i64) -> Result<Vec<WaitingMail>, Error> {
     let sql = r"/* housekeeping */ select id, sealed, attempts, next_attempt_at, drop_at from outbox
-                 where drop_at > $1 order by id limit $2";
+                 where drop_at > $1 order by id desc limit $2";
     let rows = db.query(sql, &[&now, &limit]).await?;
     rows.iter()
         .map(|row| {

@@ -3,9 +3,12 @@
 //! A mail is claimed, sent and deleted. If a node dies in between, another node sends the mail. So a mail may arrive
 //! twice, but is never lost. A failed mail is retried with growing intervals until it is too old.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use futures_util::future::join_all;
 use lettre::{
     AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor,
@@ -21,14 +24,16 @@ use crate::{
     config::{self, MailConfig, MailServer, MailTls},
     database::restore_fence::Fence,
     mail::Email,
-    store::{self, Batch},
+    store::{self, Batch, outbox::ClaimedMail},
     tasks::supervisor::Progress,
 };
 
 const MAILS_PER_CLAIM: i64 = 10;
-/// How long other nodes do not claim a claimed mail. Sending must take less time.
-const CLAIM_SECONDS: i64 = 30;
+/// How long other nodes do not claim a claimed mail. Sending by both servers must take less time.
+const CLAIM_SECONDS: i64 = 45;
 pub const SMTP_SEND_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a server that did not respond is asked after the other one.
+const AVOIDED: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How long a stopping node waits for mails that are being sent. Other nodes send the rest, as after a crash.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,11 +41,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection pool to a mail server. Clones share it.
 pub type Transport = AsyncSmtpTransport<Tokio1Executor>;
 
-/// The mail servers. Attempts to send a mail take turns.
+/// The mail servers. Clones share what is known of the first one.
 #[derive(Clone)]
 pub struct Relays {
     first: Relay,
     second: Option<Relay>,
+    /// When the first server last did not respond.
+    first_was_away: Arc<Mutex<Option<Instant>>>,
 }
 
 /// A mail server, and the connection pool to it.
@@ -54,20 +61,32 @@ impl Relays {
     pub fn new(mail: &MailConfig) -> anyhow::Result<Self> {
         let relay =
             |server: &MailServer| anyhow::Ok(Relay { host: server.host.clone(), transport: transport(server)? });
-        Ok(Self { first: relay(&mail.first)?, second: mail.second.as_ref().map(relay).transpose()? })
+        let second = mail.second.as_ref().map(relay).transpose()?;
+        Ok(Self { first: relay(&mail.first)?, second, first_was_away: Arc::default() })
     }
 
-    /// The server for this attempt; the first attempt is number 1.
-    fn at_attempt(&self, attempt: i16) -> &Relay {
-        match &self.second {
-            Some(second) if attempt % 2 == 0 => second,
-            _ => &self.first,
+    /// Sends a mail by the first server, or by the second if the first does not take it. For a while after the first did not
+    /// respond, the second is asked before it, so that not every mail waits for a server that is away.
+    async fn send(&self, app: &App, mail: &ClaimedMail) -> Result<(), SendError> {
+        let Some(second) = &self.second else { return self.first.send(app, mail).await };
+        if self.is_first_away() {
+            let Err(error) = second.send(app, mail).await else { return Ok(()) };
+            return self.send_by_first(app, mail).await.map_err(|other| error.and(other));
         }
+        let Err(error) = self.send_by_first(app, mail).await else { return Ok(()) };
+        second.send(app, mail).await.map_err(|other| error.and(other))
     }
 
-    /// Whether the next attempt goes to the second server, and need not wait.
-    const fn has_another(&self, attempt: i16) -> bool {
-        self.second.is_some() && attempt % 2 == 1
+    async fn send_by_first(&self, app: &App, mail: &ClaimedMail) -> Result<(), SendError> {
+        let sent = self.first.send(app, mail).await;
+        let is_away = sent.as_ref().is_err_and(|error| error.is_away);
+        *self.first_was_away.lock().unwrap_or_else(PoisonError::into_inner) = is_away.then(Instant::now);
+        sent
+    }
+
+    fn is_first_away(&self) -> bool {
+        let since = *self.first_was_away.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() < AVOIDED)
     }
 }
 
@@ -114,50 +133,72 @@ async fn send_waiting(app: &App, relays: &Relays) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn hand_over(app: &App, relays: &Relays, mail: &store::outbox::ClaimedMail) -> anyhow::Result<()> {
-    let relay = relays.at_attempt(mail.attempts);
-    let sent = send(app, &relay.transport, mail).await;
+async fn hand_over(app: &App, relays: &Relays, mail: &ClaimedMail) -> anyhow::Result<()> {
+    let sent = relays.send(app, mail).await;
     let db = app.background_database.connect().await?;
-    let Err(SendError { error, for_good }) = sent else {
-        app.metrics.mails_sent.inc();
-        return Ok(store::outbox::delete(&db, mail.id).await?);
-    };
-    let error = format!("{error:#}");
-    tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, server = relay.host, error, "Could not send a mail");
-    app.metrics.mails_failed.inc();
-    if relays.has_another(mail.attempts) {
-        // The first server may refuse for good what the second one takes, as when its account is suspended.
-        store::outbox::mark_next_attempt(&db, mail.id, app.clock.now()).await?;
-    } else if for_good {
-        store::outbox::delete(&db, mail.id).await?;
-    } else {
-        let wait = 1_i64 << mail.attempts.clamp(0, 6);
-        store::outbox::mark_next_attempt(&db, mail.id, later(app.clock.now(), wait)).await?;
+    match sent {
+        Ok(()) => {
+            app.metrics.mails_sent.inc();
+            store::outbox::delete(&db, mail.id).await?;
+        }
+        Err(error) if error.for_good => store::outbox::delete(&db, mail.id).await?,
+        Err(_) => {
+            let wait = 1_i64 << mail.attempts.clamp(0, 6);
+            store::outbox::mark_next_attempt(&db, mail, later(app.clock.now(), wait)).await?;
+        }
     }
     Ok(())
 }
 
-/// Why a mail was not sent, and whether a retry is useless.
+/// Why a mail was not sent.
 struct SendError {
     error: anyhow::Error,
+    /// Whether a retry is useless.
     for_good: bool,
+    /// Whether the server did not respond.
+    is_away: bool,
+}
+
+impl SendError {
+    /// What is true after both servers failed. An account that one server no longer knows looks like a refusal for good, so a
+    /// mail is given up only if both refuse it.
+    fn and(self, other: Self) -> Self {
+        Self { for_good: self.for_good && other.for_good, ..other }
+    }
 }
 
 impl From<anyhow::Error> for SendError {
     fn from(error: anyhow::Error) -> Self {
-        Self { error, for_good: false }
+        Self { error, for_good: false, is_away: false }
     }
 }
 
-async fn send(app: &App, transport: &Transport, claimed: &store::outbox::ClaimedMail) -> Result<(), SendError> {
+impl Relay {
+    /// Sends a mail, and says in the log if that fails.
+    async fn send(&self, app: &App, mail: &ClaimedMail) -> Result<(), SendError> {
+        let sent = send(app, &self.transport, mail).await;
+        if let Err(SendError { error, for_good, .. }) = &sent {
+            let error = format!("{error:#}");
+            tracing::warn!(mail.id = %mail.id, mail.attempts, for_good, server = self.host, error, "Could not send a mail");
+            app.metrics.mails_failed.inc();
+        }
+        sent
+    }
+}
+
+async fn send(app: &App, transport: &Transport, claimed: &ClaimedMail) -> Result<(), SendError> {
     let email = Email::open(&app.root_keys, claimed.id, &claimed.sealed)?;
     let message = email.message(claimed.id, &app.config, &app.locales)?;
-    let sent = tokio::time::timeout(SMTP_SEND_TIMEOUT, transport.send(message))
-        .await
-        .context("the mail server did not respond in time")?;
+    let sent = tokio::time::timeout(SMTP_SEND_TIMEOUT, transport.send(message)).await;
+    let sent = sent.map_err(|_| SendError {
+        error: anyhow!("the mail server did not respond in time"),
+        for_good: false,
+        is_away: true,
+    })?;
     // The server's reply may quote the mail, so only its code is used.
     sent.map(drop).map_err(|error| SendError {
         for_good: error.is_permanent(),
+        is_away: error.status().is_none(),
         error: match error.status() {
             Some(code) => anyhow!("the mail server replied {code}"),
             None if error.is_tls() => anyhow!("the mail server's certificate is not accepted"),

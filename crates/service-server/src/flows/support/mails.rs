@@ -8,12 +8,13 @@ use service_rules::email::Address;
 use super::{SupportError, SupportOperator};
 use crate::{
     app::App,
+    flows::sign_in::email_key::email_key,
     mail::Email,
     store::{self, outbox::WaitingMail},
 };
 
-/// Mails that are opened to find those to one address. The outbox holds what was written in the last minutes.
-const MAX_OPENED: i64 = 10_000;
+/// Mails that are opened to find those to one address, the newest first. An operator who asks for one has a user who waits for it.
+const MAX_OPENED: i64 = 100_000;
 
 /// A mail that waits. Its text is never shown.
 #[derive(Serialize)]
@@ -31,7 +32,7 @@ pub struct ShownMail {
     pub drop_at: Timestamp,
 }
 
-/// Lists mail that waits, the oldest first: all of it, or what is for one address.
+/// Lists mail that waits, the newest first: all of it, or what is for one address.
 pub async fn list(
     app: &App,
     operator: &SupportOperator,
@@ -40,27 +41,36 @@ pub async fn list(
 ) -> Result<Vec<ShownMail>, SupportError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
-    operator.event(EventName::MailListed, now, json!({ "oneAddress": to.is_some() }))?.insert(&db).await?;
+    let event = operator.event(EventName::MailListed, now, json!({ "oneAddress": to.is_some() }))?;
+    let account = match to {
+        Some(address) => store::emails::find_user(&db, email_key(app, &db, address).await?).await?,
+        None => None,
+    };
+    match account {
+        Some(account) => event.subject(account.user_id).insert(&db).await?,
+        None => event.insert(&db).await?,
+    }
     let rows = if to.is_some() { MAX_OPENED } else { limit.into() };
     let waiting = store::outbox::list(&db, now, rows).await?;
     let mut shown = Vec::new();
     for mail in &waiting {
-        shown.extend(show(app, mail, to)?);
+        shown.extend(show(app, mail, to));
     }
     shown.truncate(limit.into());
     db.commit().await?;
     Ok(shown)
 }
 
-fn show(app: &App, mail: &WaitingMail, to: Option<&Address>) -> anyhow::Result<Option<ShownMail>> {
-    let email = Email::open(&app.root_keys, mail.id, &mail.sealed)?;
-    let recipient = match to {
-        Some(address) if address.as_str() == email.to() => email.to().to_owned(),
-        Some(_) => return Ok(None),
-        None => format!("…@{}", email.to().rsplit('@').next().unwrap_or_default()),
+fn show(app: &App, mail: &WaitingMail, to: Option<&Address>) -> Option<ShownMail> {
+    let (kind, recipient) = match (Email::open(&app.root_keys, mail.id, &mail.sealed), to) {
+        (Ok(email), Some(address)) if address.as_str() == email.to() => (email.kind(), email.to().to_owned()),
+        (_, Some(_)) => return None,
+        (Ok(email), None) => (email.kind(), format!("…@{}", email.to().rsplit('@').next().unwrap_or_default())),
+        // A root key is missing, or a newer version wrote it.
+        (Err(_), None) => ("unreadable", "unknown".to_owned()),
     };
     let WaitingMail { id, attempts, next_attempt_at, drop_at, .. } = *mail;
-    Ok(Some(ShownMail { id, kind: email.kind(), to: recipient, attempts, next_attempt_at, drop_at }))
+    Some(ShownMail { id, kind, to: recipient, attempts, next_attempt_at, drop_at })
 }
 
 /// Which mails are sent again.
@@ -78,7 +88,7 @@ pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Re
         Resent::One(id) => u64::from(store::outbox::mark_due(&db, *id, now).await?),
         Resent::All => store::outbox::mark_all_due(&db, now).await?,
     };
-    if resent == 0 {
+    if resent == 0 && matches!(which, Resent::One(_)) {
         return Err(SupportError::NotFound);
     }
     let event = operator.event(EventName::MailResent, now, json!({ "mails": resent }))?;
