@@ -6,9 +6,11 @@ use service_rules::Timestamp;
 
 use crate::{crypto::random, store::audit_events::NewAuditEvent};
 
-/// The details of an event that only operators read: who acted, and why.
+/// The details of an event that only operators read: who acted, why, and on what.
 const OPERATOR: &str = "operator";
 const OPERATOR_REASON: &str = "operatorReason";
+/// The network, or the HMAC of the address, whose limits an operator looked at or reset.
+pub const OPERATOR_LIMITED: &str = "operatorLimited";
 
 const MAX_NAME_CHARS: usize = 64;
 const MAX_REASON_CHARS: usize = 200;
@@ -63,7 +65,7 @@ impl Operator {
 
 /// Removes from an event which operator acted, and why: users and owners see that an operator did.
 pub fn hide_operator(event: &mut AuditEvent) {
-    for name in [OPERATOR, OPERATOR_REASON] {
+    for name in [OPERATOR, OPERATOR_REASON, OPERATOR_LIMITED] {
         event.details.remove(name);
     }
 }

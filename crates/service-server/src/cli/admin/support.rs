@@ -56,7 +56,7 @@ pub(crate) enum SessionCommand {
 pub(crate) enum LimitCommand {
     /// Show how much of the limits on sign-in is used
     Show(LimitOptions),
-    /// Forget what was counted, so that the user can try again at once
+    /// Forget what was counted for an address, and with --from in the networks around it; not for known devices
     Reset(LimitOptions),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct LimitOptions {
 
 #[derive(Subcommand)]
 pub(crate) enum OutboxCommand {
-    /// List mail that waits to be sent, the oldest first; never its text
+    /// List mail that waits to be sent, the newest first; never its text
     List {
         /// Only mail to this address
         #[arg(long, value_name = "ADDRESS")]
@@ -218,7 +218,11 @@ pub(super) async fn limit(app: &App, operator: &SupportOperator, command: &Limit
     if let LimitCommand::Reset(_) = command {
         limits::reset(app, operator, &whose).await?;
         let done = serde_json::json!({ "reset": true });
-        return options.output.print(&done, || "Reset. The user can try again now.".to_owned());
+        return options.output.print(&done, || {
+            "Reset. A limit of a device that the user signed in on before, and the minute between two codes, are not \
+             included. Those of the wider networks are, for all users there."
+                .to_owned()
+        });
     }
     let shown = limits::show(app, operator, &whose).await?;
     options.output.print(&shown, || or_none(shown.iter().map(limit_text), "There are no limits."))

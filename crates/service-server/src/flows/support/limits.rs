@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::Serialize;
 use serde_json::json;
 use service_api::audit_events::EventName;
@@ -10,8 +11,10 @@ use service_rules::{email::Address, network};
 use super::{SupportError, SupportOperator};
 use crate::{
     app::App,
+    crypto::root_keys::Purpose,
     database::Connection,
     flows::{
+        operator::OPERATOR_LIMITED,
         rate_limit::{LimitState, NetworkLimit},
         sign_in::{
             address_limits::{self, WindowLimit},
@@ -39,7 +42,8 @@ pub struct ShownLimit {
     pub state: LimitState,
 }
 
-/// Shows every limit on sign-in that counts for the address or the network.
+/// Shows the limits on sign-in that count for the address or the network. Limits of known devices are not among them: the
+/// service does not know which device the user has.
 pub async fn show(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<Vec<ShownLimit>, SupportError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
@@ -71,7 +75,8 @@ pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> 
     Ok(db.commit().await?)
 }
 
-/// Records the call. The event names the user of the address, if there is one, and the network.
+/// Records the call. The event names the user of the address, if there is one, and for operators the network and the HMAC of the
+/// address.
 async fn record(
     app: &App,
     db: &Connection,
@@ -79,15 +84,17 @@ async fn record(
     whose: &LimitedBy,
     name: EventName,
 ) -> Result<(), SupportError> {
-    let (details, account) = match whose {
-        LimitedBy::Network(address) => (json!({ "network": network::recorded(*address).to_string() }), None),
-        LimitedBy::Address { address, .. } => {
-            (json!({}), store::emails::find_user(db, email_key(app, db, address).await?).await?)
-        }
-    };
-    let mut details = details;
-    details["viewed"] = "limits".into();
-    let event = operator.event(name, app.clock.now(), details)?;
+    let mut limited = Vec::new();
+    if let LimitedBy::Network(network) | LimitedBy::Address { from: Some(network), .. } = whose {
+        limited.push(network::recorded(*network).to_string());
+    }
+    let mut account = None;
+    if let LimitedBy::Address { address, .. } = whose {
+        let mac = app.root_keys.name(Purpose::LimitKey, &[b"support", address.as_str().as_bytes()]);
+        limited.push(BASE64_URL_SAFE_NO_PAD.encode(mac));
+        account = store::emails::find_user(db, email_key(app, db, address).await?).await?;
+    }
+    let event = operator.event(name, app.clock.now(), json!({ "viewed": "limits", OPERATOR_LIMITED: limited }))?;
     let event = match account {
         Some(account) if name == EventName::LimitReset => event.user(account.user_id),
         Some(account) => event.subject(account.user_id),

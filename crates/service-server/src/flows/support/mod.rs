@@ -10,7 +10,7 @@ pub mod users;
 
 use std::net::IpAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_api::{
     audit_events::EventName,
     ids::{CliTokenId, GrantId, UserId},
@@ -49,6 +49,20 @@ impl SupportOperator {
 
     fn event<'a>(&self, name: EventName, now: Timestamp, details: Value) -> anyhow::Result<NewAuditEvent<'a>> {
         self.0.event(name, now, details)
+    }
+
+    /// Records that an operator looked for something that does not exist, so that probing for accounts is seen. Returns the
+    /// error.
+    async fn record_not_found(
+        &self,
+        db: Connection,
+        now: Timestamp,
+        viewed: &str,
+    ) -> Result<SupportError, SupportError> {
+        let event = self.event(EventName::SupportViewed, now, json!({ "viewed": viewed, "found": false }))?;
+        event.insert(&db).await?;
+        db.commit().await?;
+        Ok(SupportError::NotFound)
     }
 }
 

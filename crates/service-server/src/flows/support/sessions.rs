@@ -4,9 +4,9 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{BrowserSessionId, CliTokenId, GrantId, UserId},
+    ids::{BrowserSessionId, CliTokenId, GrantId, UserId, WorkspaceId},
 };
-use service_rules::lineage::Event;
+use service_rules::{lineage::Event, rotation};
 
 use super::{SupportError, SupportOperator};
 use crate::{
@@ -27,12 +27,16 @@ enum Credential {
 }
 
 /// Revokes a session, `grant_…`, a browser, `sess_…`, or a CLI token, `clit_…`. A session that looks stolen may have made other
-/// credentials, so recent ones are revoked with it. Returns them.
+/// credentials, so recent ones are revoked with it, also if the session itself is over. Returns them.
 pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<RevokedLineage, SupportError> {
     let credential = parse(id).ok_or_else(|| SupportError::NotAName(id.to_owned()))?;
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let user_id = find_owner(&transaction, credential).await?;
+    let Some(owner) = find_owner(&transaction, credential).await? else {
+        drop(transaction);
+        return Err(operator.record_not_found(app.database.begin().await?, now, "session").await?);
+    };
+    let user_id = owner.user;
     store::users::lock(transaction.db(), user_id).await?;
     let reason = Reason::RevokedByAdmin;
     let (revoked, event) = match credential {
@@ -42,16 +46,28 @@ pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<R
             (store::browser_sessions::delete_one(transaction.db(), id, user_id).await?, EventName::SessionEnded)
         }
     };
-    if !revoked {
-        return Err(SupportError::NotFound);
-    }
-    let event = operator.event(event, now, json!({ "reason": reason.as_str() }))?;
-    event.user(user_id).subject(id).insert(transaction.db()).await?;
     let cause = Cause::Operator(&operator.0);
     let lineage = LineageRevocation { cause, user_id, event: Event::SingledOutByOperator };
     let made = lineage.revoke(&mut transaction, vec![id.to_owned()]).await?;
+    if !revoked && made.revoked.is_empty() {
+        return Err(SupportError::NotFound);
+    }
+    let details = json!({ "reason": reason.as_str(), "wasOver": !revoked });
+    let event = operator.event(event, now, details)?.user(user_id).in_workspace(owner.workspace).subject(id);
+    match &owner.client {
+        Some(client_id) => event.client(client_id).insert(transaction.db()).await?,
+        None => event.insert(transaction.db()).await?,
+    }
+    store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
     revocation::finish(app, transaction).await?;
     Ok(made)
+}
+
+/// Whose a credential is, and what events name beside it.
+struct CredentialOwner {
+    user: UserId,
+    client: Option<String>,
+    workspace: Option<WorkspaceId>,
 }
 
 fn parse(id: &str) -> Option<Credential> {
@@ -60,12 +76,26 @@ fn parse(id: &str) -> Option<Credential> {
     session.or_else(|_| id.parse().map(Credential::CliToken)).ok()
 }
 
-async fn find_owner(transaction: &RevocationTransaction<'_>, credential: Credential) -> Result<UserId, SupportError> {
+async fn find_owner(
+    transaction: &RevocationTransaction<'_>,
+    credential: Credential,
+) -> Result<Option<CredentialOwner>, SupportError> {
     let db = transaction.db();
-    let owner = match credential {
-        Credential::Session(id) => store::grants::find(db, id).await?.map(|grant| grant.user_id),
-        Credential::CliToken(id) => store::cli_tokens::find(db, id).await?.map(|token| token.user_id),
-        Credential::Browser(id) => store::browser_sessions::find_user(db, id).await?,
-    };
-    owner.ok_or(SupportError::NotFound)
+    Ok(match credential {
+        Credential::Session(id) => store::grants::find(db, id).await?.map(|grant| CredentialOwner {
+            user: grant.user_id,
+            client: Some(grant.client.id),
+            workspace: grant.workspace_id,
+        }),
+        Credential::CliToken(id) => store::cli_tokens::find(db, id).await?.map(|token| CredentialOwner {
+            user: token.user_id,
+            client: None,
+            workspace: token.found.workspace_id,
+        }),
+        Credential::Browser(id) => store::browser_sessions::find_user(db, id).await?.map(|user| CredentialOwner {
+            user,
+            client: None,
+            workspace: None,
+        }),
+    })
 }

@@ -65,7 +65,10 @@ impl Viewing {
     async fn begin(app: &App, operator: &SupportOperator, whom: &str, viewed: &str) -> Result<Self, SupportError> {
         let now = app.clock.now();
         let db = app.database.begin().await?;
-        let user_id = find_user(app, &db, whom).await?;
+        let user_id = match find_user(app, &db, whom).await {
+            Err(SupportError::NotFound) => return Err(operator.record_not_found(db, now, viewed).await?),
+            found => found?,
+        };
         // The user cannot read it: an operator may look into an abuse.
         let event = operator.event(EventName::SupportViewed, now, json!({ "viewed": viewed }))?;
         event.subject(user_id).insert(&db).await?;

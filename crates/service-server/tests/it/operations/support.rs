@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use service_api::workspaces::Role;
 use service_testkit::server::{Setup, SignedIn, TestServer};
 
 use crate::support::{
@@ -105,6 +106,34 @@ fn an_account_is_found_by_what_a_log_names_and_shown_without_addresses() -> Resu
             let (success, printed) = admin(server, &with_reason(&["user", "show", whom]))?;
             ensure!(!success && printed.contains(answer), "{printed}");
         }
+        // An operator who tries addresses is seen.
+        let recorded = events(server, "support.viewed").await?;
+        let last = recorded.last().context("no event")?;
+        ensure!(last["details"]["found"] == false && last["subject"].is_null(), "{last}");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_a_stolen_session_made_is_revoked_also_after_it_signed_out() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let workspace = server.make_workspace("Acme", &[(ann.user_id, Role::Owner)]).await?;
+        let body = json!({ "name": "Build server", "workspaceId": workspace });
+        let (token_id, token) = cli_tokens::make(server, &ann, &body).await?;
+        server.leaks.register("CLI token", &token);
+        let signed_out = json!({ "token": ann.refresh_token, "client_id": "service-cli" });
+        assert_eq!(server.http.post("/oauth/revoke", &signed_out).await?.status, 200);
+        let id = ann.grant_id.to_string();
+        assert_eq!(json(server, &["session", "revoke", &id])?["revokedToo"], json!([token_id]));
+        while server.http.get("/v1/whoami", Some(&token)).await?.status == 200 {}
+
+        // The owners of a workspace see that one of its tokens was revoked.
+        let bob = server.sign_in("bob@acme.test", "read write").await?;
+        server.add_member(workspace, bob.user_id, Role::Owner).await?;
+        let path = format!("/v1/audit-events?workspaceId={workspace}");
+        let seen = server.http.get(&path, Some(&bob.access_token)).await?;
+        ensure!(seen.text.contains("cli_token.revoked") && !seen.text.contains("olga"), "{}", seen.text);
         Ok(())
     })
 }
@@ -165,6 +194,7 @@ fn an_operator_sees_a_limit_that_is_reached_and_opens_it() -> Result<()> {
         let recorded = events(server, "limit.reset").await?;
         ensure!(recorded.len() == 1 && recorded[0]["details"]["operatorReason"] == "ticket 4711", "{recorded:?}");
         ensure!(!format!("{recorded:?}").contains("ann@acme.test"), "{recorded:?}");
+        ensure!(recorded[0]["details"]["operatorLimited"][0] == "127.0.0.0/24", "{recorded:?}");
 
         let network = json(server, &["limit", "show", "127.0.0.1"])?;
         ensure!(state(&network, "otp-network")?["network"] == "127.0.0.1/32", "{network}");
