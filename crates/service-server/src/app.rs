@@ -217,6 +217,8 @@ impl AppState {
         let own = &self.config;
         let relays = Relays::new(&own.mail.with_passwords_of(&new.mail))?;
         let tls = tls::client(own.documents.ca_file.as_deref(), None)?;
+        let of_collector = self.traces.as_ref().map(|traces| traces.prepare_reload(&own.traces, &new.traces));
+        let of_collector = of_collector.transpose()?;
         let url = new.database.url.clone();
         // Another number of servers needs a restart.
         let is_as_many = new.database.feed_urls.len() == own.database.feed_urls.len();
@@ -230,8 +232,8 @@ impl AppState {
         for (database, of_feed) in self.feed_databases.iter().zip(feed_settings(&settings)) {
             database.reload(&of_feed)?;
         }
-        if let Some(traces) = &self.traces {
-            traces.reload(&own.traces, &new.traces)?;
+        if let (Some(traces), Some(secrets)) = (&self.traces, of_collector) {
+            traces.take_over(secrets);
         }
         self.outbound.replace_tls(tls);
         *self.mail_relays.write().unwrap_or_else(PoisonError::into_inner) = relays;

@@ -7,6 +7,7 @@ use std::{
 
 use axum::http::HeaderValue;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use rustls::ClientConfig;
 use url::Url;
 use uuid::Uuid;
 
@@ -59,13 +60,26 @@ impl Collector {
         Ok(otlp::rejected_spans(&self.outbound.send(&request).await?.body))
     }
 
-    /// Takes over a new token, and reads the file of certificates again.
-    pub(super) fn reload(&self, own: &TracesConfig, new: &TracesConfig) -> anyhow::Result<()> {
-        let (tls, token) = (tls::client(own.ca_file.as_deref(), None)?, authorization(new)?);
-        self.outbound.replace_tls(tls);
-        *self.authorization.write().unwrap_or_else(PoisonError::into_inner) = token;
-        Ok(())
+    /// Reads the file of certificates again, and the token of another configuration. The token is for the endpoint that it was
+    /// checked with: another endpoint needs a restart.
+    pub(super) fn prepare_reload(&self, own: &TracesConfig, new: &TracesConfig) -> anyhow::Result<CollectorSecrets> {
+        let of_token = if new.endpoint.as_ref() == Some(&self.endpoint) { new } else { own };
+        Ok(CollectorSecrets {
+            tls: tls::client(own.ca_file.as_deref(), None)?,
+            authorization: authorization(of_token)?,
+        })
     }
+
+    pub(super) fn take_over(&self, secrets: CollectorSecrets) {
+        self.outbound.replace_tls(secrets.tls);
+        *self.authorization.write().unwrap_or_else(PoisonError::into_inner) = secrets.authorization;
+    }
+}
+
+/// What a collector is connected with, and can be replaced.
+pub struct CollectorSecrets {
+    tls: ClientConfig,
+    authorization: Option<HeaderValue>,
 }
 
 fn authorization(config: &TracesConfig) -> anyhow::Result<Option<HeaderValue>> {

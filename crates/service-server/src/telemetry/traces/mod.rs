@@ -27,6 +27,7 @@ use self::{
     queue::SpanQueue,
 };
 pub use self::{
+    collector::CollectorSecrets,
     context::{SampleRatio, TraceParent},
     queue::{BATCH_SPANS, QUEUE_SPANS},
 };
@@ -122,9 +123,14 @@ impl Traces {
         self.queue.drop_waiting()
     }
 
-    /// Takes over the token of another configuration, and reads the certificates again.
-    pub fn reload(&self, own: &TracesConfig, new: &TracesConfig) -> anyhow::Result<()> {
-        self.collector.reload(own, new)
+    /// Reads the token of another configuration and the certificates again. Changes nothing.
+    pub fn prepare_reload(&self, own: &TracesConfig, new: &TracesConfig) -> anyhow::Result<CollectorSecrets> {
+        self.collector.prepare_reload(own, new)
+    }
+
+    /// Connects to the collector with these from now on.
+    pub fn take_over(&self, secrets: CollectorSecrets) {
+        self.collector.take_over(secrets);
     }
 }
 
