@@ -111,6 +111,8 @@ impl Drop for Podman {
         for folder in ["root", "trivial"] {
             let _ = self.command().args(["unshare", "rm", "-rf"]).arg(self.folder.path().join(folder)).output();
         }
+        // Every command of podman mounts this folder over itself, unless the store needs no mounts.
+        let _ = Command::new("umount").arg(self.root.join("overlay")).stderr(Stdio::null()).status();
         // podman cleans up after a container in a process of its own, which may still write files.
         for _ in 0..REMOVAL_ATTEMPTS {
             let _ = fs::remove_dir_all(self.folder.path());
