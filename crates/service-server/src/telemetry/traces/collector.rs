@@ -50,11 +50,14 @@ impl Collector {
     /// Sends spans, and returns how many the collector rejected.
     pub(super) async fn send(&self, spans: &[Span]) -> Result<u64, FetchError> {
         let body = otlp::export_request(spans, self.node_id);
+        let authorization = self.authorization.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // A token does not leave this machine in clear, wherever a name like `localhost` leads.
+        let plain_http = if authorization.is_some() { PlainHttp::Loopback } else { PlainHttp::Anywhere };
         let request = OutboundRequest {
             url: &self.endpoint,
             body: Some(OutboundBody::Json(&body)),
-            authorization: self.authorization.read().unwrap_or_else(PoisonError::into_inner).clone(),
-            allowed: AllowedNetworks { networks: &self.networks, plain_http: PlainHttp::Anywhere },
+            authorization,
+            allowed: AllowedNetworks { networks: &self.networks, plain_http },
             accepted: RESPONSE,
         };
         Ok(otlp::rejected_spans(&self.outbound.send(&request).await?.body))
