@@ -44,7 +44,7 @@ pub(crate) struct DistOptions {
     /// The secret key that signs the checksums, as `minisign -G -W` makes it
     #[arg(long, value_name = "FILE", conflicts_with = "rehearse")]
     key: Option<PathBuf>,
-    /// The new directory to write to, instead of target/dist
+    /// The new directory to write to, instead of target/dist or, for a rehearsal, target/rehearsal
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Build the programs again in another folder, and compare them
@@ -113,7 +113,9 @@ pub(crate) fn rehearse_package(out: &Path) -> Result<PathBuf> {
 }
 
 pub(crate) fn run(options: &DistOptions) -> Result<()> {
-    let out = make_folder(options.out.as_deref())?;
+    // A rehearsal is not where drills look for a release.
+    let default = if options.rehearse { "target/rehearsal" } else { "target/dist" };
+    let out = make_folder(options.out.as_deref(), default)?;
     let release = if options.rehearse { Release::rehearsal(out) } else { Release::of_commit(out)? };
     let all = build_all(options, &release)?;
     for built in &all {
@@ -138,8 +140,8 @@ pub(crate) fn run(options: &DistOptions) -> Result<()> {
 }
 
 /// Makes the directory of the release. Only the default one is emptied: another may hold what is not ours.
-fn make_folder(wanted: Option<&Path>) -> Result<PathBuf> {
-    let folder = wanted.map_or_else(|| root().join("target/dist"), Path::to_owned);
+fn make_folder(wanted: Option<&Path>, default: &str) -> Result<PathBuf> {
+    let folder = wanted.map_or_else(|| root().join(default), Path::to_owned);
     if wanted.is_some() {
         ensure!(!folder.exists(), "{} exists: name a new directory", folder.display());
     } else if folder.exists() {
