@@ -16,6 +16,7 @@
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
 //! | Which domains and providers can a workspace connect? | [`domains`], [`connections`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
+//! | Which trace does this request belong to, and is it recorded? | [`trace_context`] |
 //!
 //! A function that refuses returns an error type of its own, which implements [`std::error::Error`]. Its text is for
 //! logs. Where a refusal has to be written down before the caller is told, the function returns a verdict instead.
@@ -92,6 +93,7 @@ pub mod signing;
 pub mod space;
 pub mod sso;
 pub mod step_up;
+pub mod trace_context;
 pub mod user_agent;
 
 pub use service_api::Timestamp;

@@ -18,6 +18,7 @@ use service_rules::{
     limits::{FailureShare, Rate, Window},
     network_rates::{NetworkRates, RaisedNetworks},
     registration::ServiceIdentity,
+    trace_context::SampleRatio,
 };
 use url::Url;
 use zeroize::Zeroizing;
@@ -34,7 +35,7 @@ pub use self::{
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
 };
-use crate::{brand::Brand, crypto::root_keys::RootKey, net::outbound::is_loopback, telemetry::traces::SampleRatio};
+use crate::{brand::Brand, crypto::root_keys::RootKey, net::outbound::is_loopback};
 
 /// The configuration of a node.
 #[derive(Clone)]

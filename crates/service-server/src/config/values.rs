@@ -9,6 +9,7 @@ use service_rules::{
     domains::Domain,
     limits::{FailureShare, Rate, Window},
     network_rates::{IPV4_PREFIXES, IPV6_PREFIXES, NetworkRates},
+    trace_context::SampleRatio,
 };
 use tracing_subscriber::EnvFilter;
 use url::{Host, Url};
@@ -18,7 +19,6 @@ use crate::{
     config::{AllowedIssuer, DatabaseUrl, MailTls},
     crypto::root_keys::{ROOT_KEY_LENGTH, RootKey},
     net::outbound::is_loopback,
-    telemetry::traces::SampleRatio,
 };
 
 pub(super) const WINDOWS: &str = "counts and seconds such as 1/60, 5/3600";

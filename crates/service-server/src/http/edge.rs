@@ -26,7 +26,7 @@ use service_api::{
     instant,
     token::{Cli, TokenKind as _},
 };
-use service_rules::{limits::Allowance, network, user_agent::UserAgent};
+use service_rules::{limits::Allowance, network, trace_context::TraceParent, user_agent::UserAgent};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
@@ -46,7 +46,7 @@ use crate::{
     node_limits::network_places::Holder,
     telemetry::{
         labels::UNMATCHED,
-        traces::{self, ActiveSpan, RequestSpan, TraceParent},
+        traces::{self, ActiveSpan, RequestSpan},
     },
 };
 

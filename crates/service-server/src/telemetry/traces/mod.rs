@@ -4,7 +4,6 @@
 //! exception is the request id. So no span can contain a token, an address or another value of a request.
 
 mod collector;
-mod context;
 mod otlp;
 mod queue;
 
@@ -16,19 +15,20 @@ use std::{
     },
 };
 
-use service_rules::Timestamp;
+use service_rules::{
+    Timestamp,
+    trace_context::{SampleRatio, SpanId, TraceId, TraceParent},
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::{
     collector::Collector,
-    context::{SpanId, TraceId},
     otlp::{Span, SpanKind, Value},
     queue::SpanQueue,
 };
 pub use self::{
     collector::CollectorSecrets,
-    context::{SampleRatio, TraceParent},
     queue::{BATCH_SPANS, QUEUE_SPANS},
 };
 use crate::{config::TracesConfig, crypto::random, telemetry::Metrics};

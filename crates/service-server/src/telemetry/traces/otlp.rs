@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-use super::context::{SpanId, TraceId};
+use service_rules::trace_context::{SpanId, TraceId};
 
 /// A span that is over.
 pub(super) struct Span {

@@ -62,13 +62,9 @@ impl SpanQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{
-            context::{SpanId, TraceId},
-            otlp::SpanKind,
-        },
-        *,
-    };
+    use service_rules::trace_context::{SpanId, TraceId};
+
+    use super::{super::otlp::SpanKind, *};
 
     fn span(number: u128) -> Span {
         Span {
