@@ -23,7 +23,7 @@ pub async fn run(app: App, progress: Progress) {
     }
 }
 
-/// Exports all spans that wait. A collector that does not take a batch is not sent the next one at once.
+/// Exports all spans that wait, up to the first batch that the collector does not take.
 async fn export(traces: &Traces, app: &App) {
     while traces.export_batch().await {
         if app.stop.is_cancelled() {

@@ -8,7 +8,7 @@ use serde_json::json;
 use service_api::audit_events::EventName;
 use service_rules::{email::Address, network};
 
-use super::{SupportError, SupportOperator};
+use super::{SupportError, SupportOperator, find_by_address};
 use crate::{
     app::App,
     crypto::root_keys::Purpose,
@@ -16,12 +16,8 @@ use crate::{
     flows::{
         operator::OPERATOR_LIMITED,
         rate_limit::{LimitState, NetworkLimit},
-        sign_in::{
-            address_limits::{self, WindowLimit},
-            email_key::email_key,
-        },
+        sign_in::address_limits::{self, WindowLimit},
     },
-    store,
 };
 
 /// Whose limits are meant: those of an email address, for callers in one network if that is given, or those of a network.
@@ -92,12 +88,12 @@ async fn record(
     if let LimitedBy::Address { address, .. } = whose {
         let mac = app.root_keys.name(Purpose::LimitKey, &[b"support", address.as_str().as_bytes()]);
         limited.push(BASE64_URL_SAFE_NO_PAD.encode(mac));
-        account = store::emails::find_user(db, email_key(app, db, address).await?).await?;
+        account = find_by_address(app, db, address).await?;
     }
     let event = operator.event(name, app.clock.now(), json!({ "viewed": "limits", OPERATOR_LIMITED: limited }))?;
     let event = match account {
-        Some(account) if name == EventName::LimitReset => event.user(account.user_id),
-        Some(account) => event.subject(account.user_id),
+        Some(user_id) if name == EventName::LimitReset => event.user(user_id),
+        Some(user_id) => event.subject(user_id),
         None => event,
     };
     Ok(event.insert(db).await?)

@@ -5,15 +5,14 @@ use serde_json::json;
 use service_api::{Timestamp, audit_events::EventName, ids::MailId, instant};
 use service_rules::email::Address;
 
-use super::{SupportError, SupportOperator};
+use super::{SupportError, SupportOperator, find_by_address};
 use crate::{
     app::App,
-    flows::sign_in::email_key::email_key,
     mail::Email,
     store::{self, outbox::WaitingMail},
 };
 
-/// Mails that are opened to find those to one address, the newest first. An operator who asks for one has a user who waits for it.
+/// The most mails that are opened to find those to one address, beginning with the newest.
 const MAX_OPENED: i64 = 100_000;
 
 /// A mail that waits. Its text is never shown.
@@ -42,12 +41,12 @@ pub async fn list(
     let now = app.clock.now();
     let db = app.database.begin().await?;
     let event = operator.event(EventName::MailListed, now, json!({ "oneAddress": to.is_some() }))?;
-    let account = match to {
-        Some(address) => store::emails::find_user(&db, email_key(app, &db, address).await?).await?,
+    let recipient = match to {
+        Some(address) => find_by_address(app, &db, address).await?,
         None => None,
     };
-    match account {
-        Some(account) => event.subject(account.user_id).insert(&db).await?,
+    match recipient {
+        Some(user_id) => event.subject(user_id).insert(&db).await?,
         None => event.insert(&db).await?,
     }
     let rows = if to.is_some() { MAX_OPENED } else { limit.into() };
@@ -88,9 +87,6 @@ pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Re
         Resent::One(id) => u64::from(store::outbox::mark_due(&db, *id, now).await?),
         Resent::All => store::outbox::mark_all_due(&db, now).await?,
     };
-    if resent == 0 && matches!(which, Resent::One(_)) {
-        return Err(SupportError::NotFound);
-    }
     let event = operator.event(EventName::MailResent, now, json!({ "mails": resent }))?;
     let event = match which {
         Resent::One(id) => event.subject(id),
@@ -98,5 +94,8 @@ pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Re
     };
     event.insert(&db).await?;
     db.commit().await?;
+    if resent == 0 && matches!(which, Resent::One(_)) {
+        return Err(SupportError::NotFound);
+    }
     Ok(resent)
 }

@@ -69,7 +69,7 @@ impl SupportOperator {
 /// Returns the user with this email address or ID, or to whom the session or CLI token with this ID belongs.
 async fn find_user(app: &App, db: &Connection, whom: &str) -> Result<UserId, SupportError> {
     let found = if let Ok(address) = Address::parse(whom) {
-        store::emails::find_user(db, email_key(app, db, &address).await?).await?.map(|account| account.user_id)
+        find_by_address(app, db, &address).await?
     } else if let Ok(id) = whom.parse::<UserId>() {
         store::users::find(db, id).await?.map(|_| id)
     } else if let Ok(id) = whom.parse::<GrantId>() {
@@ -80,6 +80,12 @@ async fn find_user(app: &App, db: &Connection, whom: &str) -> Result<UserId, Sup
         return Err(SupportError::NotAName(whom.to_owned()));
     };
     found.ok_or(SupportError::NotFound)
+}
+
+/// Returns the user with this email address.
+async fn find_by_address(app: &App, db: &Connection, address: &Address) -> Result<Option<UserId>, database::Error> {
+    let account = store::emails::find_user(db, email_key(app, db, address).await?).await?;
+    Ok(account.map(|account| account.user_id))
 }
 
 /// The network of an address, as operators see it.

@@ -50,7 +50,8 @@ pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<R
     let lineage = LineageRevocation { cause, user_id, event: Event::SingledOutByOperator };
     let made = lineage.revoke(&mut transaction, vec![id.to_owned()]).await?;
     if !revoked && made.revoked.is_empty() {
-        return Err(SupportError::NotFound);
+        drop(transaction);
+        return Err(operator.record_not_found(app.database.begin().await?, now, "session").await?);
     }
     let details = json!({ "reason": reason.as_str(), "wasOver": !revoked });
     let event = operator.event(event, now, details)?.user(user_id).in_workspace(owner.workspace).subject(id);
