@@ -219,8 +219,8 @@ pub(super) async fn limit(app: &App, operator: &SupportOperator, command: &Limit
         limits::reset(app, operator, &whose).await?;
         let done = serde_json::json!({ "reset": true });
         return options.output.print(&done, || {
-            "Reset. A limit of a device that the user signed in on before, and the minute between two codes, are not \
-             included. Those of the wider networks are, for all users there."
+            "Reset. With --from, the networks around that address are reset too, for all users there. Not included: limits \
+             of devices that the user signed in on before, and the minute between two codes."
                 .to_owned()
         });
     }
@@ -254,7 +254,7 @@ pub(super) async fn mail(app: &App, operator: &SupportOperator, command: &Outbox
                 error => error.into(),
             })?;
             output.print(&serde_json::json!({ "mails": resent }), || {
-                format!("{resent} mails are sent within a second, if the mail server answers.")
+                format!("Mails that are sent within a second, if the mail server answers: {resent}")
             })
         }
     }
@@ -262,7 +262,7 @@ pub(super) async fn mail(app: &App, operator: &SupportOperator, command: &Outbox
 
 fn mail_text(mail: &ShownMail) -> String {
     let ShownMail { id, kind, to, attempts, next_attempt_at, drop_at } = mail;
-    format!("{id}  {kind}  to {to}  {attempts} attempts, next {next_attempt_at:.0}, until {drop_at:.0}")
+    format!("{id}  {kind}  to {to}  attempts: {attempts}, next {next_attempt_at:.0}, until {drop_at:.0}")
 }
 
 fn when(at: Option<Timestamp>, never: &str) -> String {
