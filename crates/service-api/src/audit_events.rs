@@ -112,6 +112,7 @@ event_names! {
     SupportViewed = "support.viewed", "Account viewed by an operator for support";
     LimitReset = "limit.reset", "Rate limits reset by an operator";
     MailListed = "mail.listed", "Waiting mail listed by an operator";
+    MailBounced = "mail.bounced", "Mail to the address of the account bounced";
     MailResent = "mail.resent", "Waiting mail sent again by an operator";
     WorkspaceCreated = "workspace.created", "Workspace created";
     WorkspaceRenamed = "workspace.renamed", "Workspace renamed";

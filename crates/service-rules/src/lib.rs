@@ -16,6 +16,7 @@
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
 //! | Which domains and providers can a workspace connect? | [`domains`], [`connections`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
+//! | Does this bounce stop mail to an address? | [`bounces`] |
 //! | Which trace does this request belong to, and is it recorded? | [`trace_context`] |
 //!
 //! A function that refuses returns an error type of its own, which implements [`std::error::Error`]. Its text is for
@@ -59,6 +60,7 @@
 
 pub mod authorization;
 pub mod bearer;
+pub mod bounces;
 pub mod cli_tokens;
 pub mod client_links;
 pub mod clients;

@@ -95,6 +95,11 @@ pub const RETIRED_PRIVATE_KEY: i64 = 30 * DAY;
 /// signed has expired.
 pub const RETIRED_PUBLIC_KEY: i64 = 366 * DAY;
 
+/// The longest time for which mail to an address is not sent after it bounced, and how old a mail may be whose bounce counts.
+pub const SUPPRESSION: i64 = 3 * DAY;
+/// How long it is known that mail to an address bounced, after mail to it is sent again.
+pub const SUPPRESSION_KNOWN: i64 = 7 * DAY;
+
 /// How long network addresses in audit events can be read, after the day on which they were recorded.
 pub const NETWORK_ADDRESS_KEPT: i64 = 30 * DAY;
 /// How long revoked sessions, former memberships, and deleted workspaces with their content are stored.

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::{
     is_local,
     sources::Reader,
-    values::{host, mail_tls, mailbox, yes_or_no},
+    values::{bounce_address, host, mail_tls, mailbox, yes_or_no},
 };
 
 /// How mail is sent.
@@ -17,6 +17,8 @@ pub struct MailConfig {
     pub first: MailServer,
     /// Gets every second attempt to send a mail.
     pub second: Option<MailServer>,
+    /// The address that return paths are made of, so that mail systems report there what they could not deliver.
+    pub bounce_to: Option<lettre::Address>,
     /// Whether the subject of a mail with a sign-in code has the code.
     pub code_in_subject: bool,
 }
@@ -91,12 +93,16 @@ impl MailConfig {
     }
 }
 
+const BOUNCE_TO: &str =
+    "an address such as bounces@mail.service.example, with at most 19 characters and no + before the @";
+
 pub(super) fn mail(from: &mut Reader<'_>) -> MailConfig {
     let second = from.optional(SECOND.host).is_some();
     MailConfig {
         from: from.checked("mail.from", "a mailbox such as Service <no-reply@service.example>", mailbox),
         first: server(from, &FIRST),
         second: second.then(|| server(from, &SECOND)),
+        bounce_to: from.optional_checked("mail.bounce_to", BOUNCE_TO, bounce_address),
         code_in_subject: from.checked("mail.code_in_subject", "yes or no", yes_or_no),
     }
 }

@@ -156,6 +156,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("mail.second_user", Some(""), "The user name for the second mail server, if it requires one."),
     secret("mail.second_password", Some(""), "The password for the second mail server, if it requires one."),
     setting(
+        "mail.bounce_to",
+        Some(""),
+        "The address that bounces are sent to, such as bounces@mail.service.example. Mail to an address that bounced is not \
+         sent for a while.",
+    ),
+    setting(
         "mail.code_in_subject",
         Some("yes"),
         "yes or no: whether the subject of a mail has the sign-in code, which lock screens then show.",

@@ -137,6 +137,17 @@ pub(super) fn mailbox(text: &str) -> Option<String> {
     text.parse::<lettre::message::Mailbox>().ok().map(|_| text.to_owned())
 }
 
+/// A local part has at most 64 characters, of which a return path needs 45 for itself.
+const MAX_BOUNCE_USER: usize = 19;
+
+/// Parses an address that return paths can be made of.
+pub(super) fn bounce_address(text: &str) -> Option<lettre::Address> {
+    let address: lettre::Address = text.parse().ok()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let user = address.user();
+    (user.len() <= MAX_BOUNCE_USER && user.bytes().all(is_plain)).then_some(address)
+}
+
 pub(super) fn mail_tls(text: &str) -> Option<MailTls> {
     match text {
         "starttls" => Some(MailTls::StartTls),

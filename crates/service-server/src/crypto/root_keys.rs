@@ -23,6 +23,8 @@ pub enum Purpose {
     DeviceAddress,
     SsoNonce,
     SsoVerifier,
+    MailAddress,
+    ReturnPath,
 }
 
 const PURPOSES: &[(Purpose, &[u8])] = &[
@@ -37,6 +39,8 @@ const PURPOSES: &[(Purpose, &[u8])] = &[
     (Purpose::DeviceAddress, b"mac device address"),
     (Purpose::SsoNonce, b"mac sso nonce"),
     (Purpose::SsoVerifier, b"mac sso verifier"),
+    (Purpose::MailAddress, b"mac mail address"),
+    (Purpose::ReturnPath, b"mac return path"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

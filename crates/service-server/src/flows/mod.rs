@@ -7,6 +7,7 @@ pub mod account;
 pub mod actor;
 pub mod audit;
 pub mod authenticate;
+pub mod bounces;
 pub mod clients;
 pub mod contents;
 pub mod oauth;

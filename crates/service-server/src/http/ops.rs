@@ -1,17 +1,22 @@
-//! The internal listener: `/healthz`, `/readyz` and `/metrics`. It exposes nothing about users, and needs no token.
+//! The internal listener: `/healthz`, `/readyz` and `/metrics`, and `/mail/bounces` for the operator's mail system. It exposes
+//! nothing about users, and needs no token. A return path of a mail proves that a bounce is of that mail.
 
 use axum::{
     Router,
-    extract::State,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, State},
     http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
-    routing::get,
+    routing::{get, post},
 };
 
 use crate::{
     app::App,
-    database::Database,
-    flows::operations::readiness::{self, Readiness},
+    database::{Database, restore_fence::Fence},
+    flows::{
+        bounces::{self, Reported},
+        operations::readiness::{self, Readiness},
+    },
 };
 
 pub fn router(app: &App) -> Router {
@@ -19,6 +24,7 @@ pub fn router(app: &App) -> Router {
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/mail/bounces/{recipient}", post(bounce).layer(DefaultBodyLimit::max(MAX_REPORT_BYTES)))
         .with_state(app.clone())
 }
 
@@ -28,6 +34,34 @@ async fn readyz(State(app): State<App>) -> (StatusCode, String) {
         Ok(Readiness::Complete) => (StatusCode::OK, "ready\n".to_owned()),
         Ok(Readiness::OnlyTokens) => (StatusCode::OK, "ready, but the database does not answer\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+    }
+}
+
+/// The most bytes of a delivery report. It may contain the mail that bounced.
+const MAX_REPORT_BYTES: usize = 256 * 1_024;
+
+/// Takes a delivery report that the operator's mail system received for the return path of a mail.
+async fn bounce(State(app): State<App>, Path(recipient): Path<String>, report: Bytes) -> (StatusCode, String) {
+    if app.fence() != Fence::Open {
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: the database is a restored backup. Try again later\n".to_owned(),
+        );
+    }
+    match bounces::report(&app, &recipient, &report).await {
+        Ok(Reported::Suppressed(until)) => {
+            (StatusCode::OK, format!("no mail is sent to the address until {until:.0}\n"))
+        }
+        Ok(Reported::Ignored(why)) => (StatusCode::OK, format!("ignored: {}\n", why.as_str())),
+        Ok(Reported::NotOurs) => (
+            StatusCode::NOT_FOUND,
+            "not a return path of this installation: check mail.bounce_to, and pass the recipient of the bounce\n"
+                .to_owned(),
+        ),
+        Err(error) => {
+            tracing::warn!(error = format!("{error:#}"), "Could not record a bounce");
+            (StatusCode::SERVICE_UNAVAILABLE, "the bounce is not recorded. Try again later\n".to_owned())
+        }
     }
 }
 

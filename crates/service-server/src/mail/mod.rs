@@ -1,6 +1,8 @@
 //! Mails to users, each in plain text and HTML.
 
 mod blocks;
+pub mod delivery_report;
+pub mod return_path;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -9,6 +11,7 @@ mod things;
 use anyhow::anyhow;
 use lettre::{
     Message,
+    address::Envelope,
     message::{Mailbox, MultiPart, header},
 };
 use serde::{Deserialize, Serialize};
@@ -202,7 +205,14 @@ impl Email {
             .map_err(|_| anyhow!("the sealed mail cannot be read"))
     }
 
-    pub fn message(&self, id: MailId, config: &Config, locales: &Locales) -> anyhow::Result<Message> {
+    /// Writes the mail. Mail systems report a bounce to its return path; without one, to the sender.
+    pub fn message(
+        &self,
+        id: MailId,
+        config: &Config,
+        locales: &Locales,
+        return_path: Option<lettre::Address>,
+    ) -> anyhow::Result<Message> {
         let writer = Writer {
             t: locales.of(self.language()),
             base_url: &config.base_url,
@@ -210,11 +220,13 @@ impl Email {
         };
         let Written { subject, text, html } = self.write(&writer)?;
         let from: Mailbox = config.mail.from.parse()?;
+        let (sender, to) = (return_path.unwrap_or_else(|| from.email.clone()), self.to().parse::<Mailbox>()?);
         Ok(Message::builder()
+            .envelope(Envelope::new(Some(sender), vec![to.email.clone()])?)
             // The same at every try, so that a mail that comes twice can be seen to be one.
             .message_id(Some(format!("<{id}@{}>", from.email.domain())))
             .from(from)
-            .to(self.to().parse()?)
+            .to(to)
             .subject(subject)
             .header(AutoSubmitted)
             .multipart(MultiPart::alternative_plain_html(text, html))?)

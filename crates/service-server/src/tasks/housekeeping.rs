@@ -207,6 +207,7 @@ enum Expired {
     RecentHits,
     Rates,
     Outbox,
+    SuppressedAddresses,
     SigningKeys,
     Revocations,
     BrowserSessions,
@@ -230,13 +231,14 @@ enum Expired {
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 26] = [
+const EXPIRED_ROWS: [(&str, Expired); 27] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
     ("recent_hits", Expired::RecentHits),
     ("rates", Expired::Rates),
     ("outbox", Expired::Outbox),
+    ("suppressed_addresses", Expired::SuppressedAddresses),
     ("signing_keys", Expired::SigningKeys),
     ("revocations", Expired::Revocations),
     ("browser_sessions", Expired::BrowserSessions),
@@ -279,6 +281,9 @@ impl Expired {
             Self::RecentHits => store::recent_hits::delete_expired(db, batch).await,
             Self::Rates => store::rates::delete_expired(db, batch).await,
             Self::Outbox => store::outbox::delete_expired(db, batch).await,
+            Self::SuppressedAddresses => {
+                store::suppressed_addresses::delete_expired(db, before(lifetimes::SUPPRESSION_KNOWN), size).await
+            }
             Self::SigningKeys => {
                 store::signing_keys::delete_expired(db, before(lifetimes::RETIRED_PUBLIC_KEY), size).await
             }

@@ -23,7 +23,11 @@ use crate::{
     app::App,
     config::{self, MailConfig, MailServer, MailTls},
     database::restore_fence::Fence,
-    mail::Email,
+    flows::bounces,
+    mail::{
+        Email,
+        return_path::{self, ReturnPath},
+    },
     store::{self, Batch, outbox::ClaimedMail},
     tasks::supervisor::Progress,
 };
@@ -134,6 +138,11 @@ async fn send_waiting(app: &App, relays: &Relays) -> anyhow::Result<()> {
 }
 
 async fn hand_over(app: &App, relays: &Relays, mail: &ClaimedMail) -> anyhow::Result<()> {
+    if is_suppressed(app, mail).await? {
+        app.metrics.mails_suppressed.inc();
+        tracing::info!(mail.id = %mail.id, "A mail was not sent, because mail to its address bounced");
+        return Ok(store::outbox::delete(&app.background_database.connect().await?, mail.id).await?);
+    }
     let sent = relays.send(app, mail).await;
     let db = app.background_database.connect().await?;
     match sent {
@@ -148,6 +157,17 @@ async fn hand_over(app: &App, relays: &Relays, mail: &ClaimedMail) -> anyhow::Re
         }
     }
     Ok(())
+}
+
+/// Whether mail to the address of this mail bounced, so that it is not sent.
+async fn is_suppressed(app: &App, mail: &ClaimedMail) -> anyhow::Result<bool> {
+    if app.config.mail.bounce_to.is_none() {
+        return Ok(false);
+    }
+    // A mail that cannot be opened is not sent either, and that is said where it is to be sent.
+    let Ok(email) = Email::open(&app.root_keys, mail.id, &mail.sealed) else { return Ok(false) };
+    let db = app.background_database.connect().await?;
+    Ok(bounces::suppressed_until(app, &db, email.to()).await?.is_some())
 }
 
 /// Why a mail was not sent.
@@ -188,7 +208,11 @@ impl Relay {
 
 async fn send(app: &App, transport: &Transport, claimed: &ClaimedMail) -> Result<(), SendError> {
     let email = Email::open(&app.root_keys, claimed.id, &claimed.sealed)?;
-    let message = email.message(claimed.id, &app.config, &app.locales)?;
+    let return_path = app.config.mail.bounce_to.as_ref().map(|bounce_to| {
+        let name = return_path::name_of(&app.root_keys, email.to());
+        ReturnPath { name, sent_at: app.clock.now() }.write(&app.root_keys, bounce_to)
+    });
+    let message = email.message(claimed.id, &app.config, &app.locales, return_path.transpose()?)?;
     let sent = tokio::time::timeout(SMTP_SEND_TIMEOUT, transport.send(message)).await;
     let sent = sent.map_err(|_| SendError {
         error: anyhow!("the mail server did not respond in time"),

@@ -14,6 +14,7 @@ pub(super) const PROVIDER_REQUESTS: &[&str] = &["discovery", "keys", "token", "u
 pub(super) const PROVIDER_OUTCOMES: &[&str] =
     &["ok", "refused", "invalid", "unavailable", "timeout", "forbidden_address", "busy"];
 pub(super) const SPAN_OUTCOMES: &[&str] = &["exported", "failed", "dropped"];
+pub(super) const BOUNCE_OUTCOMES: &[&str] = &["suppressed", "ignored", "refused"];
 pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswered"];
 /// The limits that all nodes share, as `RateLimit-Policy` names them.
 pub(super) const LIMITS: &[&str] = &[

@@ -39,6 +39,8 @@ pub struct Metrics {
     pub forwarding_peers_ignored: Counter,
     pub mails_sent: Counter,
     pub mails_failed: Counter,
+    pub mails_suppressed: Counter,
+    mail_bounces: Family<OutcomeLabels, Counter>,
     pub rows_cleaned: Counter,
     pub audit_events_sealed: Counter,
     pub audit_unsealed_age: Gauge<f64, AtomicU64>,
@@ -167,6 +169,8 @@ impl Metrics {
             forwarding_peers_ignored: Counter::default(),
             mails_sent: Counter::default(),
             mails_failed: Counter::default(),
+            mails_suppressed: Counter::default(),
+            mail_bounces: Family::default(),
             rows_cleaned: Counter::default(),
             audit_events_sealed: Counter::default(),
             audit_unsealed_age: Gauge::default(),
@@ -195,6 +199,7 @@ impl Metrics {
             (&self.sso_logouts, labels::SSO_LOGOUT_OUTCOMES),
             (&self.domain_checks, labels::DOMAIN_CHECK_OUTCOMES),
             (&self.trace_spans, labels::SPAN_OUTCOMES),
+            (&self.mail_bounces, labels::BOUNCE_OUTCOMES),
         ] {
             for outcome in outcomes {
                 drop(family.get_or_create(&OutcomeLabels { outcome }));
@@ -306,6 +311,12 @@ impl Metrics {
         registry.register("mails_sent", "Mails that the mail server accepted", self.mails_sent.clone());
         registry.register("mails_failed", "Failed attempts to send a mail", self.mails_failed.clone());
         registry.register(
+            "mails_suppressed",
+            "Mails that were not sent, because their address bounced",
+            self.mails_suppressed.clone(),
+        );
+        registry.register("mail_bounces", "Bounces that were reported, by outcome", self.mail_bounces.clone());
+        registry.register(
             "mails_waiting",
             "Mails in the outbox; 10,000 stands for more, too",
             self.mails_waiting.clone(),
@@ -398,6 +409,11 @@ impl Metrics {
     /// Counts spans that the collector did not take.
     pub fn spans_failed(&self, spans: u64) {
         self.trace_spans.get_or_create(&OutcomeLabels { outcome: "failed" }).inc_by(spans);
+    }
+
+    /// Counts a bounce.
+    pub fn mail_bounced(&self, outcome: &'static str) {
+        self.mail_bounces.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts spans that were dropped because too many waited.

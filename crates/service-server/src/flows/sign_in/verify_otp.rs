@@ -37,7 +37,7 @@ use crate::{
     crypto::{random, root_keys::Purpose},
     database::{self, Connection},
     flows::{
-        RequestMeta, check_clock,
+        RequestMeta, bounces, check_clock,
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
             accounts,
@@ -236,6 +236,7 @@ impl Attempt<'_> {
         if !store::otps::mark_consumed(db, self.otp_id, self.now).await? {
             return Ok(Outcome::Lost);
         }
+        bounces::lift(self.app, db, address).await?;
         let user_id = if let Some(user_id) = user_id {
             if may_be_refused {
                 required::bring_back(db, user_id, route.as_ref()).await?;

@@ -14,6 +14,7 @@ use crate::{
     crypto::root_keys::Purpose,
     database::Connection,
     flows::{
+        bounces,
         operator::OPERATOR_LIMITED,
         rate_limit::{LimitState, NetworkLimit},
         sign_in::address_limits::{self, WindowLimit},
@@ -45,6 +46,12 @@ pub async fn show(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> R
     let db = app.database.begin().await?;
     record(app, &db, operator, whose, EventName::SupportViewed).await?;
     let mut shown = Vec::new();
+    if let LimitedBy::Address { address, .. } = whose
+        && let Some(until) = bounces::suppressed_until(app, &db, address.as_str()).await?
+    {
+        let retry_after = u32::try_from(until.duration_since(now).as_secs()).ok();
+        shown.push(ShownLimit { limit: "mail-bounced", network: None, state: LimitState { used: 1.0, retry_after } });
+    }
     for window in windows(app, whose) {
         let state = window.limit().measure_windows(app, &db, window.windows, now).await?;
         shown.push(ShownLimit { limit: window.policy, network: None, state });
@@ -62,6 +69,9 @@ pub async fn show(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> R
 pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<(), SupportError> {
     let db = app.database.begin().await?;
     record(app, &db, operator, whose, EventName::LimitReset).await?;
+    if let LimitedBy::Address { address, .. } = whose {
+        bounces::lift(app, &db, address).await?;
+    }
     for window in windows(app, whose) {
         window.limit().reset(app, &db).await?;
     }
