@@ -12,6 +12,7 @@ mod image;
 mod kube;
 mod load;
 mod machine;
+mod mail;
 mod monitoring;
 mod namespaces;
 mod nodes;
@@ -57,6 +58,8 @@ enum Drill {
     Compose(compose::ComposeOptions),
     /// Let podman run the Deployment of the chart on a real database
     Kube(kube::KubeOptions),
+    /// Bounce, stall and defer mail: no mail is sent to an address that bounced, and codes still arrive
+    Mail,
     /// Check rules, alerts and dashboards with promtool, and against what a node measures
     Monitoring,
     /// Run the image of a release as the documents say: a user signs in, within 128 MB
@@ -80,6 +83,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Support => support::run().await,
             Drill::Compose(options) => compose::run(options).await,
             Drill::Kube(options) => kube::run(options).await,
+            Drill::Mail => mail::run().await,
             Drill::Monitoring => monitoring::run().await,
             Drill::Image(options) => image::run(options).await,
             Drill::Deb(options) => deb::run(options).await,

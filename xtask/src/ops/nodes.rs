@@ -174,6 +174,11 @@ impl DrillNode {
         program.clone_into(&mut self.binary);
     }
 
+    /// The address of the internal listener.
+    pub(super) fn ops_url(&self) -> String {
+        self.ops.url.clone()
+    }
+
     /// Gives a setting, for the next start.
     pub(super) fn set(&mut self, key: &str, value: &str) {
         self.settings.set(key, value);

@@ -14,15 +14,14 @@ pub struct BouncedMail<'a> {
 /// Suppresses the address, for longer with every bounce. `None`: the bounce tells nothing new, because the mail was sent before the
 /// address was suppressed, or before it was known to work again.
 pub async fn suppress(db: &Connection, mail: &BouncedMail<'_>, now: Timestamp) -> Result<Option<Timestamp>, Error> {
-    let seconds = SUPPRESSED_SECONDS.map(|seconds| seconds as f64);
     let row = db
         .query_opt(
             r"insert into suppressed_addresses as kept (name, shard, bounces, suppressed_until)
-              values ($1, $2, 1, least($3::timestamptz + make_interval(secs => ($5::float8[])[1]), $6))
+              values ($1, $2, 1, least($3::timestamptz + ($5::bigint[])[1] * interval '1 s', $6))
               on conflict (name, shard) do update
                  set bounces = least(kept.bounces + 1, cardinality($5)),
                      suppressed_until =
-                         least($3 + make_interval(secs => ($5)[least(kept.bounces + 1, cardinality($5))]), $6)
+                         least($3 + ($5)[least(kept.bounces + 1, cardinality($5))] * interval '1 s', $6)
                where kept.suppressed_until <= $4
               returning suppressed_until",
             &[
@@ -30,7 +29,7 @@ pub async fn suppress(db: &Connection, mail: &BouncedMail<'_>, now: Timestamp) -
                 &super::shard_of_key(mail.name),
                 &now,
                 &mail.sent_at,
-                &seconds.as_slice(),
+                &SUPPRESSED_SECONDS.as_slice(),
                 &later(mail.sent_at, SUPPRESSION),
             ],
         )
