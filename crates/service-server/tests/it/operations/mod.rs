@@ -11,6 +11,7 @@ pub(crate) mod failover;
 pub(crate) mod freshness;
 pub(crate) mod many_sign_ins;
 pub(crate) mod metrics;
+pub(crate) mod migrations;
 pub(crate) mod moving_a_shard;
 pub(crate) mod outages;
 pub(crate) mod processes;
