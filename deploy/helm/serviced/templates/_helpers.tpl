@@ -42,6 +42,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- if ne (empty .Values.config.mail.user) (empty .Values.secrets.mailPassword.name) -}}
 {{- fail "config.mail.user and secrets.mailPassword.name belong together: set both, or neither" -}}
 {{- end -}}
+{{- if ne (empty .Values.config.mail.second_user) (empty .Values.secrets.secondMailPassword.name) -}}
+{{- fail "config.mail.second_user and secrets.secondMailPassword.name belong together: set both, or neither" -}}
+{{- end -}}
 {{- if and .Values.migration.enabled (not .Values.secrets.owner.name) -}}
 {{- fail "secrets.owner.name is required: the Secret with the URL of the database for the role that owns the schema" -}}
 {{- end -}}
@@ -95,6 +98,8 @@ database, which is another one for the nodes than for the migration.
   (dict "volume" "database" "variable" "SERVICED_DATABASE_URL_FILE" "secret" .database)
   (dict "volume" "root-keys" "variable" "SERVICED_SECRETS_ROOT_KEYS_FILE" "secret" $secrets.rootKeys)
   (dict "volume" "mail-password" "variable" "SERVICED_MAIL_PASSWORD_FILE" "secret" $secrets.mailPassword)
+  (dict "volume" "second-mail-password" "variable" "SERVICED_MAIL_SECOND_PASSWORD_FILE" "secret" $secrets.secondMailPassword)
+  (dict "volume" "traces-token" "variable" "SERVICED_TRACES_TOKEN_FILE" "secret" $secrets.tracesToken)
   (dict "volume" "feed-urls" "variable" "SERVICED_DATABASE_FEED_URLS_FILE" "secret" $secrets.feedUrls)
 -}}
 {{- $given := list -}}

@@ -1,5 +1,6 @@
 //! What documents and sources must hold to.
 
+pub(crate) mod chart;
 pub(crate) mod configuration;
 pub(crate) mod description;
 pub(crate) mod documents;
