@@ -73,7 +73,7 @@ impl Tally {
         self.failures.iter().filter(|(what, _)| what.starts_with(&format!("{kind}:"))).map(|(_, count)| count).sum()
     }
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.reads += other.reads;
         self.refreshes += other.refreshes;
         self.signed_out += other.signed_out;

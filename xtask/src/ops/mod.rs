@@ -21,6 +21,7 @@ mod patroni;
 mod proxies;
 mod restore;
 mod roll;
+mod soak;
 mod support;
 mod surroundings;
 mod traces;
@@ -68,6 +69,8 @@ enum Drill {
     Deb(deb::DebOptions),
     /// Send spans to a collector that then goes away: it gets them, no secret is among them, and no request waits
     Traces,
+    /// Let two nodes work for hours under light load: memory and descriptors stay as they are
+    Soak(soak::SoakOptions),
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -88,6 +91,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Image(options) => image::run(options).await,
             Drill::Deb(options) => deb::run(options).await,
             Drill::Traces => traces::run().await,
+            Drill::Soak(options) => soak::run(options).await,
         }
     })
 }

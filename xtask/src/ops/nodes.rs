@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use reqwest::Method;
 use serde_json::json;
 use service_api::oauth::SERVICE_CLI;
 use service_server::config::SETTINGS;
@@ -66,6 +67,12 @@ pub(super) struct DrillNode {
     settings: Settings,
     log: PathBuf,
     child: Option<Child>,
+}
+
+/// A CLI token, and its id in the list of tokens.
+pub(super) struct CliToken {
+    pub(super) id: String,
+    pub(super) secret: String,
 }
 
 impl Installation {
@@ -210,6 +217,10 @@ impl DrillNode {
         Ok(())
     }
 
+    pub(super) fn pid(&self) -> Result<u32> {
+        self.child.as_ref().and_then(Child::id).context("the node does not run")
+    }
+
     /// Whether the process that was started last still runs.
     pub(super) fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.as_mut().context("the node does not run")?.try_wait()?.is_none())
@@ -249,7 +260,27 @@ impl DrillNode {
 
     /// Whether the node accepts the access token.
     pub(super) async fn accepts(&self, session: &UserTokens) -> bool {
-        self.http.get("/v1/whoami", Some(&session.access_token)).await.is_ok_and(|response| response.status == 200)
+        self.accepts_token(&session.access_token).await
+    }
+
+    /// Whether the node accepts a token of any kind.
+    pub(super) async fn accepts_token(&self, token: &str) -> bool {
+        self.http.get("/v1/whoami", Some(token)).await.is_ok_and(|response| response.status == 200)
+    }
+
+    pub(super) async fn create_cli_token(&self, session: &UserTokens) -> Result<CliToken> {
+        let body = json!({ "name": "Build server", "scope": "read" });
+        let request = self.http.request(Method::POST, "/v1/cli/tokens").bearer_auth(&session.access_token);
+        let response = self.http.send(request.json(&body)).await?;
+        ensure!(response.status == 201, "no CLI token is created: {} {}", response.status, response.text);
+        Ok(CliToken { id: response.field("id").to_owned(), secret: response.field("access_token").to_owned() })
+    }
+
+    pub(super) async fn revoke_cli_token(&self, session: &UserTokens, token: &CliToken) -> Result<()> {
+        let request = self.http.request(Method::DELETE, &format!("/v1/cli/tokens/{}", token.id));
+        let response = self.http.send(request.bearer_auth(&session.access_token)).await?;
+        ensure!(response.status == 204, "a CLI token is not revoked: {} {}", response.status, response.text);
+        Ok(())
     }
 
     /// Whether the node refreshes the session. A repetition of the first refresh succeeds too. A refusal is an error.
