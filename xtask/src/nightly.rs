@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("An upgrade and back", "cargo run --release --package xtask -- ops upgrade")?;
     steps.run("Traces, with a collector and without", "cargo run --release --package xtask -- ops traces")?;
     steps.run("Mail that bounces", "cargo run --release --package xtask -- ops mail")?;
+    steps.run("Four hundred days", "cargo run --release --package xtask -- ops grow")?;
     steps.run("Two hours of light load", "cargo run --release --package xtask -- ops soak")?;
     steps.run("An installation by compose", "cargo run --release --package xtask -- ops compose")?;
     steps.run("The chart, run by podman", "cargo run --release --package xtask -- ops kube")?;

@@ -8,6 +8,8 @@ mod compose_images;
 mod containers;
 mod deb;
 mod failover;
+mod grow;
+mod grow_day;
 mod image;
 mod kube;
 mod load;
@@ -71,6 +73,8 @@ enum Drill {
     Traces,
     /// Let two nodes work for hours under light load: memory and descriptors stay as they are
     Soak(soak::SoakOptions),
+    /// Turn a node's clock by hundreds of days, while a few users work: no table grows
+    Grow(grow::GrowOptions),
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -92,6 +96,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Deb(options) => deb::run(options).await,
             Drill::Traces => traces::run().await,
             Drill::Soak(options) => soak::run(options).await,
+            Drill::Grow(options) => grow::run(options).await,
         }
     })
 }
