@@ -174,6 +174,7 @@ fn drills(steps: &mut Steps) -> Result<()> {
     // The debug build on a busy machine is slower. Tokens are checked for 30 seconds.
     steps.run("A primary that is killed", "cargo xtask ops failover --times 1 --rate 40 --within 28")?;
     steps.run("A restored backup", "cargo xtask ops restore")?;
+    steps.run("PgBouncer in transaction mode", "cargo xtask ops pgbouncer --mode transaction")?;
     steps.run("The chart for Kubernetes", "cargo xtask ops chart")?;
     steps.run("What users ask support", "cargo xtask ops support")?;
     steps.run("Traces, with a collector and without", "cargo xtask ops traces")?;

@@ -31,6 +31,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("Mail that bounces", "cargo run --release --package xtask -- ops mail")?;
     steps.run("Four hundred days", "cargo run --release --package xtask -- ops grow")?;
     steps.run("Two hours of light load", "cargo run --release --package xtask -- ops soak")?;
+    steps.run("PgBouncer in both modes", "cargo run --release --package xtask -- ops pgbouncer")?;
     steps.run("An installation by compose", "cargo run --release --package xtask -- ops compose")?;
     steps.run("The chart, run by podman", "cargo run --release --package xtask -- ops kube")?;
     steps.run("A release, built in two folders", "cargo xtask dist --compare")?;

@@ -139,7 +139,7 @@ impl Surroundings {
 }
 
 /// Runs statements, each in a transaction of its own.
-fn run_statements(url: &str, statements: &str) -> Result<()> {
+pub(super) fn run_statements(url: &str, statements: &str) -> Result<()> {
     let mut psql = Command::new(programs()?.join("psql"));
     psql.args([url, "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]);
     let mut child = psql.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
