@@ -16,6 +16,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 
+pub(crate) use self::rows::fill_users;
 use self::{costs::Costs, machine::Machine};
 use crate::{bench, build_server, progress::Plan, root, say, say_error};
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use service_api::{oauth::SERVICE_CLI, shard::Shard};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
@@ -96,17 +97,34 @@ const FILLINGS: [Filling; 7] = [
     },
 ];
 
-/// Fills the tables, and notes what their rows take.
-pub(crate) async fn fill(machine: &Machine, costs: &mut Costs) -> Result<()> {
-    machine.client.batch_execute(MADE_ID).await?;
-    for Filling { table, columns, values, for_each_user } in FILLINGS {
-        let rows = if for_each_user { machine.size.users } else { machine.size.others };
+impl Filling {
+    /// Inserts this many rows.
+    async fn insert(&self, client: &Client, rows: u32) -> Result<()> {
+        let Self { table, columns, values, .. } = self;
         let insert = format!(
             "insert into {table} ({columns}) select {values} from generate_series(1::bigint, {rows}) as number"
         );
-        machine.client.batch_execute(&insert).await.with_context(|| format!("{table} could not be filled"))?;
-        machine.client.batch_execute(&format!("vacuum analyze {table}")).await?;
-        costs.rows.push(size_of(machine, table).await?);
+        client.batch_execute(&insert).await.with_context(|| format!("{table} could not be filled"))?;
+        Ok(client.batch_execute(&format!("vacuum analyze {table}")).await?)
+    }
+}
+
+/// Fills the tables that have a row for each user.
+pub(crate) async fn fill_users(client: &Client, users: u32) -> Result<()> {
+    client.batch_execute(MADE_ID).await?;
+    for filling in FILLINGS.iter().filter(|filling| filling.for_each_user) {
+        filling.insert(client, users).await?;
+    }
+    Ok(())
+}
+
+/// Fills the tables, and notes what their rows take.
+pub(crate) async fn fill(machine: &Machine, costs: &mut Costs) -> Result<()> {
+    machine.client.batch_execute(MADE_ID).await?;
+    for filling in FILLINGS {
+        let rows = if filling.for_each_user { machine.size.users } else { machine.size.others };
+        filling.insert(&machine.client, rows).await?;
+        costs.rows.push(size_of(machine, filling.table).await?);
     }
     let made: Uuid = machine.client.query_one("select pg_temp.made(2, 77)", &[]).await?.get(0);
     ensure!(made == made_id(Kind::Grant, 77), "ids are made in two ways");

@@ -1,7 +1,7 @@
 //! Signed-in users who go on working during a drill: each alternately reads and refreshes its session, at a steady pace.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use reqwest::Client;
@@ -27,6 +27,13 @@ pub(super) struct Tally {
     pub(super) failures: BTreeMap<String, u64>,
     /// Users whose refresh token was refused.
     pub(super) signed_out: u64,
+    pub(super) refresh_times: Vec<RefreshTime>,
+}
+
+/// When a refresh was sent, and how long the answer took.
+pub(super) struct RefreshTime {
+    pub(super) began: Instant,
+    pub(super) took: Duration,
 }
 
 /// Users at work, until [`Load::stop`].
@@ -77,6 +84,7 @@ impl Tally {
         self.reads += other.reads;
         self.refreshes += other.refreshes;
         self.signed_out += other.signed_out;
+        self.refresh_times.extend(other.refresh_times);
         for (what, count) in other.failures {
             *self.failures.entry(what).or_default() += count;
         }
@@ -104,7 +112,10 @@ async fn work(mut user: LoadUser, pace: Duration, stopped: watch::Receiver<bool>
         }
         ticks.tick().await;
         tally.refreshes += 1;
-        match user.refresh().await {
+        let began = Instant::now();
+        let refreshed = user.refresh().await;
+        tally.refresh_times.push(RefreshTime { began, took: began.elapsed() });
+        match refreshed {
             Ok(session) => user.session = session,
             Err(what) if what.contains("invalid_grant") => {
                 tally.signed_out += 1;

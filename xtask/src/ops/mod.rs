@@ -15,6 +15,7 @@ mod kube;
 mod load;
 mod machine;
 mod mail;
+mod migrate_locks;
 mod monitoring;
 mod namespaces;
 mod nodes;
@@ -78,6 +79,8 @@ enum Drill {
     Grow(grow::GrowOptions),
     /// Put `PgBouncer` between nodes and PostgreSQL, and restart it: users sign in, and revocations arrive
     Pgbouncer(pgbouncer::PgbouncerOptions),
+    /// Migrate a large database of the version before under load: no lock is held for long
+    MigrateLocks(migrate_locks::MigrateLocksOptions),
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -101,6 +104,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Soak(options) => soak::run(options).await,
             Drill::Grow(options) => grow::run(options).await,
             Drill::Pgbouncer(options) => pgbouncer::run(options).await,
+            Drill::MigrateLocks(options) => migrate_locks::run(options).await,
         }
     })
 }

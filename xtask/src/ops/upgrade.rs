@@ -83,7 +83,7 @@ pub(super) async fn run(options: &UpgradeOptions) -> Result<()> {
 }
 
 /// Returns the commit that closed the newest version in CHANGELOG.md.
-fn newest_version() -> Result<String> {
+pub(super) fn newest_version() -> Result<String> {
     let changes = fs::read_to_string(root().join("CHANGELOG.md"))?;
     let heading = changes.lines().find(|line| line.starts_with("## ") && *line != "## Unreleased");
     let heading = heading.context("CHANGELOG.md has no version")?;
