@@ -28,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("A restored backup", "cargo run --release --package xtask -- ops restore")?;
     steps.run("An upgrade and back", "cargo run --release --package xtask -- ops upgrade")?;
     steps.run("A migration under load", "cargo run --release --package xtask -- ops migrate-locks")?;
+    steps.run("Alerts that fire and clear", "cargo run --release --package xtask -- ops alerts")?;
     steps.run("Traces, with a collector and without", "cargo run --release --package xtask -- ops traces")?;
     steps.run("Mail that bounces", "cargo run --release --package xtask -- ops mail")?;
     steps.run("Four hundred days", "cargo run --release --package xtask -- ops grow")?;

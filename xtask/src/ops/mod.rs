@@ -1,6 +1,7 @@
 //! `cargo xtask ops`: drills. Each starts real nodes, does to them what happens to nodes, prints one line of JSON with what
 //! it measured, and fails if a figure misses its limit.
 
+mod alerts;
 mod backups;
 mod chart;
 mod compose;
@@ -22,6 +23,7 @@ mod nodes;
 mod outage;
 mod patroni;
 mod pgbouncer;
+mod prometheus;
 mod proxies;
 mod restore;
 mod roll;
@@ -81,6 +83,8 @@ enum Drill {
     Pgbouncer(pgbouncer::PgbouncerOptions),
     /// Migrate a large database of the version before under load: no lock is held for long
     MigrateLocks(migrate_locks::MigrateLocksOptions),
+    /// Let Prometheus watch faults: exactly the alerts that belong to them fire, and they clear
+    Alerts,
 }
 
 pub(crate) fn run(options: &OpsOptions) -> Result<()> {
@@ -105,6 +109,7 @@ pub(crate) fn run(options: &OpsOptions) -> Result<()> {
             Drill::Grow(options) => grow::run(options).await,
             Drill::Pgbouncer(options) => pgbouncer::run(options).await,
             Drill::MigrateLocks(options) => migrate_locks::run(options).await,
+            Drill::Alerts => alerts::run().await,
         }
     })
 }

@@ -217,6 +217,11 @@ impl DrillNode {
         Ok(())
     }
 
+    /// Ends the process at once, as a crash does.
+    pub(super) async fn kill(&mut self) -> Result<()> {
+        Ok(self.child.take().context("the node does not run")?.kill().await?)
+    }
+
     pub(super) fn pid(&self) -> Result<u32> {
         self.child.as_ref().and_then(Child::id).context("the node does not run")
     }
