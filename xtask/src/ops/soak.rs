@@ -17,6 +17,12 @@ use crate::say_error;
 
 /// Users of each node who read and refresh all the time.
 const USERS: usize = 10;
+/// Users of each node who fill its caches first, and the requests that they send in a second.
+const FILLING_USERS: usize = 60;
+const FILLING_RATE: u32 = 300;
+/// Tokens that a node has verified when its cache of 32,768 is full. Until then its memory grows, as it should.
+const FILLED: f64 = 36_000.0;
+const VERIFIED: &str = "service_requests_total{route=\"/v1/whoami\",status=\"200\"}";
 /// Users who sign in now and then, one after the other.
 const VISITORS: usize = 50;
 const VISIT_EVERY: Duration = Duration::from_secs(5);
@@ -48,6 +54,7 @@ pub(super) async fn run(options: &SoakOptions) -> Result<()> {
     let length = Duration::from_secs(60) * u32::try_from(options.minutes.unwrap_or(60 * options.hours))?;
     let cluster = Cluster::start_quiet()?;
     let installation = Installation::start(&DrillDatabase::create(&cluster).await?).await?;
+    fill_caches(&installation).await?;
     let per_node = (options.rate / u32::try_from(installation.nodes.len())?).max(1);
     let mut loads = Vec::new();
     for node in &installation.nodes {
@@ -81,6 +88,24 @@ pub(super) async fn run(options: &SoakOptions) -> Result<()> {
     report(&measured, nodes.iter().all(within) && tally.failed() == 0)
 }
 
+/// Lets every node verify more tokens than it keeps.
+async fn fill_caches(installation: &Installation) -> Result<()> {
+    for node in &installation.nodes {
+        let sessions = installation.sign_in(FILLING_USERS).await?;
+        let load = Load::start(&Client::new(), &node.http.url, sessions, FILLING_RATE);
+        let mut ticks = interval(SAMPLE_EVERY);
+        while node.metric(VERIFIED).await.unwrap_or_default() < FILLED {
+            ticks.tick().await;
+            say_error(&format!(
+                "Filling caches: {:.0} of {FILLED} tokens",
+                node.metric(VERIFIED).await.unwrap_or_default()
+            ));
+        }
+        load.stop().await?;
+    }
+    Ok(())
+}
+
 /// Until caches are as large as they get: an access token is known until it expires.
 fn warm_up(length: Duration) -> Duration {
     let expired = Duration::from_secs(lifetimes::ACCESS_TOKEN.unsigned_abs());
@@ -90,6 +115,7 @@ fn warm_up(length: Duration) -> Duration {
 /// What a node uses at a moment.
 struct Sample {
     at: Duration,
+    /// Without the pages of files, which the system takes away when it needs them.
     kilobytes: u64,
     most_kilobytes: u64,
     descriptors: u64,
@@ -143,7 +169,7 @@ impl Sample {
             Ok::<u64, anyhow::Error>(line.with_context(|| format!("the process has no {name}"))?.trim().parse()?)
         };
         let descriptors = fs::read_dir(format!("{process}/fd"))?.count().try_into()?;
-        Ok(Self { at, kilobytes: kilobytes("VmRSS")?, most_kilobytes: kilobytes("VmHWM")?, descriptors })
+        Ok(Self { at, kilobytes: kilobytes("RssAnon")?, most_kilobytes: kilobytes("VmHWM")?, descriptors })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "memory has fewer bytes than that")]
