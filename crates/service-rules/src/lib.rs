@@ -9,6 +9,7 @@
 //! | Does this bearer token authorize the request? | [`bearer`], [`credential`], [`revocation`], [`cli_tokens`] |
 //! | What does this refresh token mean? | [`rotation`] |
 //! | What does this authorization request ask for, and may the user skip the prompt? | [`authorization`], [`consent`], [`consent_expiry`] |
+//! | Does this assertion authenticate its client? | [`client_assertions`] |
 //! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
 //! | What does a token of an identity provider say? | [`id_token`], [`logout_token`] |
@@ -62,6 +63,7 @@ pub mod authorization;
 pub mod bearer;
 pub mod bounces;
 pub mod cli_tokens;
+pub mod client_assertions;
 pub mod client_links;
 pub mod clients;
 pub mod codes;

@@ -1,5 +1,6 @@
 //! Client authentication, and the administration of clients by operators.
 
+pub mod assertions;
 pub mod blocked_hosts;
 pub mod client_auth;
 
@@ -64,7 +65,7 @@ pub async fn create(app: &App, wanted: &ClientToRegister) -> anyhow::Result<Regi
             !registration::has_private_key(jwks),
             "the file contains a private or a symmetric key: use public keys only"
         );
-        client_auth::check_keys(jwks)?;
+        assertions::check_keys(jwks, &client_auth::ALGORITHMS)?;
     }
     let secret = wanted.with_secret.then(random::client_secret).transpose()?;
     let made = RegisteredClient { id: random::id::<ClientId>(now)?.to_string(), secret };
