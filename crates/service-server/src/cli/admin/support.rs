@@ -2,27 +2,21 @@
 
 use std::net::IpAddr;
 
-use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use serde::Serialize;
 use service_api::{Timestamp, audit_events::AuditEvent, sessions::SessionPage};
-use service_rules::email::Address;
 
 use super::parse_address;
 use crate::{
     app::App,
     cli::output::say,
-    flows::{
-        revocation::lineage::RevokedLineage,
-        support::{
-            SupportError, SupportOperator,
-            limits::{self, LimitedBy, ShownLimit},
-            mails::{self, Resent, ShownMail},
-            sessions,
-            users::{self, ShownUser},
-        },
+    flows::support::{
+        SupportError, SupportOperator,
+        limits::{self, LimitedBy, ShownLimit},
+        mails::{self, Resent, ShownMail},
+        sessions,
+        users::{self, ShownUser},
     },
-    store::lineage::LineageItem,
 };
 
 /// What a command prints for programs.
@@ -189,35 +183,29 @@ fn event_text(event: &AuditEvent) -> String {
 
 pub(super) async fn session(app: &App, operator: &SupportOperator, command: &SessionCommand) -> anyhow::Result<()> {
     let SessionCommand::Revoke { id, output } = command;
-    let made = sessions::revoke(app, operator, id).await.map_err(|error| match error {
+    let done = sessions::revoke(app, operator, id).await.map_err(|error| match error {
         SupportError::NotFound => anyhow::anyhow!("{id} was not found, or is revoked already"),
         SupportError::NotAName(_) => {
             anyhow::anyhow!("{id} is not the ID of a session (grant_…), a browser (sess_…) or a CLI token (clit_…)")
         }
         error => error.into(),
     })?;
-    let ids = |items: &[LineageItem]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
-    let RevokedLineage { revoked, kept } = &made;
-    let value = serde_json::json!({ "revoked": id, "revokedToo": ids(revoked), "kept": ids(kept) });
-    output.print(&value, || {
+    output.print(&done, || {
         let mut lines = vec![format!("Revoked {id}. Nodes reject its tokens within a second.")];
-        lines.extend(ids(revoked).into_iter().map(|id| format!("Revoked too, because it made it: {id}")));
-        lines.extend(ids(kept).into_iter().map(|id| format!("Still valid, made more than 31 days ago: {id}")));
+        lines.extend(done.revoked_too.iter().map(|id| format!("Revoked too, because it made it: {id}")));
+        lines.extend(done.kept.iter().map(|id| format!("Still valid, made more than 31 days ago: {id}")));
         lines.join("\n")
     })
 }
 
 pub(super) async fn limit(app: &App, operator: &SupportOperator, command: &LimitCommand) -> anyhow::Result<()> {
     let (LimitCommand::Show(options) | LimitCommand::Reset(options)) = command;
-    let whose = match (options.whom.parse::<IpAddr>(), Address::parse(&options.whom)) {
-        (Ok(_), _) if options.from.is_some() => bail!("--from is for email addresses"),
-        (Ok(network), _) => LimitedBy::Network(network),
-        (_, Ok(address)) => LimitedBy::Address { address, from: options.from },
-        _ => bail!("{} is neither an email address nor a network address", options.whom),
-    };
+    let whose = LimitedBy::parse(&options.whom, options.from).map_err(|error| match error {
+        SupportError::FromWithNetwork => anyhow::anyhow!("--from is for email addresses"),
+        error => error.into(),
+    })?;
     if let LimitCommand::Reset(_) = command {
-        limits::reset(app, operator, &whose).await?;
-        let done = serde_json::json!({ "reset": true });
+        let done = limits::reset(app, operator, &whose).await?;
         return options.output.print(&done, || {
             "Reset. With --from, the networks around that address are reset too, for all users there. Not included: limits \
              of devices that the user signed in on before, and the minute between two codes."
@@ -245,16 +233,13 @@ pub(super) async fn mail(app: &App, operator: &SupportOperator, command: &Outbox
             output.print(&shown, || or_none(shown.iter().map(mail_text), "No mail waits."))
         }
         OutboxCommand::Resend { id, output, .. } => {
-            let which = match id {
-                Some(id) => Resent::One(id.parse().ok().with_context(|| format!("{id} is not a mail ID, mail_…"))?),
-                None => Resent::All,
-            };
+            let which = Resent::parse(id.as_deref())?;
             let resent = mails::resend(app, operator, &which).await.map_err(|error| match error {
                 SupportError::NotFound => anyhow::anyhow!("no such mail waits: it was sent, or was too old"),
                 error => error.into(),
             })?;
-            output.print(&serde_json::json!({ "mails": resent }), || {
-                format!("Mails that are sent within a second, if the mail server answers: {resent}")
+            output.print(&resent, || {
+                format!("Mails that are sent within a second, if the mail server answers: {}", resent.mails)
             })
         }
     }

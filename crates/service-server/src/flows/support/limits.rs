@@ -27,6 +27,24 @@ pub enum LimitedBy {
     Network(IpAddr),
 }
 
+impl LimitedBy {
+    /// Parses an email address, and the network address that its user signs in from, or a network address alone.
+    pub fn parse(whom: &str, from: Option<IpAddr>) -> Result<Self, SupportError> {
+        match (whom.parse::<IpAddr>(), Address::parse(whom)) {
+            (Ok(_), _) if from.is_some() => Err(SupportError::FromWithNetwork),
+            (Ok(network), _) => Ok(Self::Network(network)),
+            (_, Ok(address)) => Ok(Self::Address { address, from }),
+            _ => Err(SupportError::NotLimited(whom.to_owned())),
+        }
+    }
+}
+
+/// That limits were reset, as `serviced admin limit reset` prints it.
+#[derive(Serialize)]
+pub struct ResetLimits {
+    pub reset: bool,
+}
+
 /// How much of a limit is used.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +84,7 @@ pub async fn show(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> R
 }
 
 /// Forgets what was counted. Wider networks, which others share, are forgotten too.
-pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<(), SupportError> {
+pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> Result<ResetLimits, SupportError> {
     let db = app.database.begin().await?;
     record(app, &db, operator, whose, EventName::LimitReset).await?;
     if let LimitedBy::Address { address, .. } = whose {
@@ -78,7 +96,8 @@ pub async fn reset(app: &App, operator: &SupportOperator, whose: &LimitedBy) -> 
     for limit in networks(app, whose) {
         limit.reset(app, &db).await?;
     }
-    Ok(db.commit().await?)
+    db.commit().await?;
+    Ok(ResetLimits { reset: true })
 }
 
 /// Records the call. The event names the user of the address, if there is one, and for operators the network and the HMAC of the

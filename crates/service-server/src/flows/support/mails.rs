@@ -78,9 +78,22 @@ pub enum Resent {
     All,
 }
 
+impl Resent {
+    /// Parses the ID of a mail; without one, all mail is meant.
+    pub fn parse(id: Option<&str>) -> Result<Self, SupportError> {
+        let Some(id) = id else { return Ok(Self::All) };
+        id.parse().map(Self::One).map_err(|_| SupportError::NotAMail(id.to_owned()))
+    }
+}
+
+/// How many mails are sent again, as `serviced admin mail resend` prints it.
+#[derive(Serialize)]
+pub struct ResentMails {
+    pub mails: u64,
+}
+
 /// Lets nodes send mail at once that waits for its next attempt. A mail that a node is sending at this moment may arrive twice.
-/// Returns how many.
-pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Result<u64, SupportError> {
+pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Result<ResentMails, SupportError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
     let resent = match which {
@@ -97,5 +110,5 @@ pub async fn resend(app: &App, operator: &SupportOperator, which: &Resent) -> Re
     if resent == 0 && matches!(which, Resent::One(_)) {
         return Err(SupportError::NotFound);
     }
-    Ok(resent)
+    Ok(ResentMails { mails: resent })
 }

@@ -1,4 +1,5 @@
-//! What operators look up and change for a user who asks for help (`serviced admin`).
+//! What operators look up and change for a user who asks for help, by `serviced admin` or with a tool of their own that calls
+//! the support listener.
 //!
 //! Every call is an audit event that names the operator and the reason, in the transaction that reads or changes. Operators
 //! see the networks of a user, not the addresses.
@@ -29,6 +30,13 @@ use crate::{
 pub enum SupportError {
     #[error("{0} is not an email address, nor the ID of a user, a session or a CLI token")]
     NotAName(String),
+    #[error("{0} is neither an email address nor a network address")]
+    NotLimited(String),
+    /// The network that a user signs in from is given for a network instead of a user.
+    #[error("the network to look at beside it is for email addresses only")]
+    FromWithNetwork,
+    #[error("{0} is not a mail ID, mail_…")]
+    NotAMail(String),
     #[error("not found")]
     NotFound,
     #[error(transparent)]

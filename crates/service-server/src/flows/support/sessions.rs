@@ -1,5 +1,6 @@
 //! Revoking one session, one browser or one CLI token of a user, with what it made.
 
+use serde::Serialize;
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
@@ -13,10 +14,21 @@ use crate::{
     app::App,
     flows::revocation::{
         self, RevocationTransaction,
-        lineage::{Cause, LineageRevocation, RevokedLineage},
+        lineage::{Cause, LineageRevocation},
     },
-    store,
+    store::{self, lineage::LineageItem},
 };
+
+/// A credential that was revoked, as `serviced admin session revoke` prints it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokedCredential {
+    pub revoked: String,
+    /// What it made in the last 31 days.
+    pub revoked_too: Vec<String>,
+    /// What it made before. It is still valid.
+    pub kept: Vec<String>,
+}
 
 /// A credential that an operator revokes.
 #[derive(Clone, Copy)]
@@ -27,8 +39,8 @@ enum Credential {
 }
 
 /// Revokes a session, `grant_…`, a browser, `sess_…`, or a CLI token, `clit_…`. A session that looks stolen may have made other
-/// credentials, so recent ones are revoked with it, also if the session itself is over. Returns them.
-pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<RevokedLineage, SupportError> {
+/// credentials, so recent ones are revoked with it, also if the session itself is over. Returns their ids.
+pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<RevokedCredential, SupportError> {
     let credential = parse(id).ok_or_else(|| SupportError::NotAName(id.to_owned()))?;
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
@@ -61,7 +73,8 @@ pub async fn revoke(app: &App, operator: &SupportOperator, id: &str) -> Result<R
     }
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
     revocation::finish(app, transaction).await?;
-    Ok(made)
+    let ids = |items: Vec<LineageItem>| items.into_iter().map(|item| item.id).collect();
+    Ok(RevokedCredential { revoked: id.to_owned(), revoked_too: ids(made.revoked), kept: ids(made.kept) })
 }
 
 /// Whose a credential is, and what events name beside it.
