@@ -38,7 +38,11 @@ pub async fn receive(app: &App, holder: Holder, request: Request) -> Result<Requ
         return Ok(request);
     }
     let Some(_place) = app.arriving.take(holder, 1) else { return Err(EdgeError::Busy.into()) };
-    let limit = app.config.http.body_limit;
+    receive_at_most(request, app.config.http.body_limit).await
+}
+
+/// Receives a body of at most this many bytes, within a time.
+pub async fn receive_at_most(request: Request, limit: usize) -> Result<Request, ApiError> {
     let (mut parts, body) = request.into_parts();
     let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > limit) {
@@ -94,6 +98,11 @@ pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, MalformedRequest> {
     serde_json::from_value(value).map_err(|error| describe(&error))
 }
 
+/// Returns the members of a JSON body that is an object.
+pub fn json_object(parts: &mut Parts) -> Result<Map<String, Value>, MalformedRequest> {
+    read_object(&json_bytes(parts)?)
+}
+
 /// Returns the bytes of a JSON body.
 pub fn json_bytes(parts: &mut Parts) -> Result<Bytes, MalformedRequest> {
     is_form(&parts.headers, endpoints::Body::Json)?;
@@ -129,8 +138,12 @@ fn is_form(headers: &HeaderMap, accepted: endpoints::Body) -> Result<bool, Malfo
 }
 
 fn read_json(bytes: &[u8]) -> Result<Value, MalformedRequest> {
+    read_object(bytes).map(Value::Object)
+}
+
+fn read_object(bytes: &[u8]) -> Result<Map<String, Value>, MalformedRequest> {
     match parse_json(bytes)? {
-        value @ Value::Object(_) => Ok(value),
+        Value::Object(members) => Ok(members),
         _ => Err(MalformedRequest::Body("The body must be a JSON object.".into())),
     }
 }

@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection, with timeouts that a slow or silent client cannot extend.
 //!
 //! The head of a request must arrive within seconds of its first byte. Between requests a connection may be idle for
-//! longer, as proxies keep connections open. HTTP/2 and TLS are left to the proxy.
+//! longer, as proxies keep connections open. HTTP/2 is left to the proxy, and so is TLS, except for the support listener.
 
 use std::{
     io,
@@ -27,7 +27,6 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Instant, Sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -51,7 +50,13 @@ const MAX_PARSED_HEADERS: usize = 200;
 
 /// Serves one connection until it closes or the server stops. A node that is `leaving` closes it after the next response,
 /// and says so in the response, so that the client sends the next request elsewhere.
-pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher, leaving: CancellationToken) {
+pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    peer: SocketAddr,
+    router: Router,
+    watcher: Watcher,
+    leaving: CancellationToken,
+) {
     let phase = Arc::new(AtomicU64::new(0));
     let io = GuardedStream::new(stream, phase.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -88,7 +93,7 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, watcher:
     }
 }
 
-/// A TCP stream with a header-read timeout, write timeouts and a request-smuggling filter.
+/// A TCP or TLS stream with a header-read timeout, write timeouts and a request-smuggling filter.
 ///
 /// It passes on one request at a time. Bytes that follow a request are held until its response is complete, and then
 /// pass the same filter.
@@ -245,11 +250,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        // A TLS stream takes bytes that it could not send yet, and waits for the client here.
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch_write(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch_write(context, closed)
     }
 
     fn poll_write_vectored(

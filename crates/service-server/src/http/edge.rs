@@ -120,13 +120,12 @@ pub async fn edge(
 
 /// Receives the body, takes a request slot, and runs the handler within the deadline.
 async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
-    let is_fenced = || matches!(app.fence(), Fence::NotCompared | Fence::Closed(_));
-    if is_fenced() {
+    if is_fenced(app) {
         return ApiError::from(EdgeError::Fenced).into();
     }
     // A body that arrives slowly takes no request slot.
     let request = match body::receive(app, holder, request).await {
-        Ok(_) if is_fenced() => return ApiError::from(EdgeError::Fenced).into(),
+        Ok(_) if is_fenced(app) => return ApiError::from(EdgeError::Fenced).into(),
         Ok(request) => request,
         Err(refused) => return refused.into(),
     };
@@ -142,6 +141,11 @@ async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Respons
         Err(_) => ApiError::from(EdgeError::TooSlow).into(),
     };
     cors::add_headers(outgoing::take_places(app, holder, response).await, reader)
+}
+
+/// Whether the database looks restored from a backup, or has not been compared yet.
+pub(super) fn is_fenced(app: &App) -> bool {
+    matches!(app.fence(), Fence::NotCompared | Fence::Closed(_))
 }
 
 /// Adds the rate-limit headers, unless the response has them already.
@@ -177,7 +181,7 @@ fn watch_cli_token(request: &mut Request) -> Option<TokenExpires> {
 }
 
 /// Renders an error, as a page in a language or as JSON, and adds the headers that all responses have.
-fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
+pub(super) fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         if let Some(cause) = error.cause() {
             tracing::error!(cause, request.id = id, "Request failed");
@@ -204,7 +208,7 @@ fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
 }
 
 /// Rejects heads that are too large.
-fn check_head(request: &Request) -> Result<(), EdgeError> {
+pub(super) fn check_head(request: &Request) -> Result<(), EdgeError> {
     let headers = request.headers();
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());

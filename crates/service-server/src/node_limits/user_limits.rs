@@ -3,10 +3,7 @@
 //! These limits protect a node from one account, so each node counts separately. Limits that protect accounts are in
 //! the database (`flows/rate_limit.rs`).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
+use std::sync::{Arc, atomic::AtomicI64};
 
 use quick_cache::sync::Cache;
 use service_api::ids::{Id as _, UserId};
@@ -16,6 +13,7 @@ use service_rules::{
 };
 use uuid::Uuid;
 
+use super::count_at_rate;
 use crate::config::LimitsConfig;
 
 /// The number of pairs of user and policy that are tracked. After an eviction the user starts with a full burst.
@@ -78,13 +76,6 @@ impl UserLimits {
             self.arrivals.insert(key, arrival.clone());
             arrival
         });
-        let mut known = arrival.load(Ordering::Relaxed);
-        loop {
-            let (next, allowance) = rate.count(policy, known, now)?;
-            match arrival.compare_exchange_weak(known, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(allowance),
-                Err(other) => known = other,
-            }
-        }
+        count_at_rate(&arrival, policy, rate, now)
     }
 }

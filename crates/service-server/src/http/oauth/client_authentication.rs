@@ -24,7 +24,8 @@ const BASIC: &[u8] = b"basic";
 /// Bytes of the longest value of `Authorization: Basic`.
 const MAX_BASIC_BYTES: usize = 1_024;
 
-const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The value of `client_assertion_type` (RFC 7523 section 2.2).
+pub const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// The client authentication in the body of a request.
 #[derive(Default)]
