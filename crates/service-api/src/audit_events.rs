@@ -114,6 +114,8 @@ event_names! {
     MailListed = "mail.listed", "Waiting mail listed by an operator";
     MailBounced = "mail.bounced", "Mail to the address of the account bounced";
     MailResent = "mail.resent", "Waiting mail sent again by an operator";
+    SupportClientCreated = "support_client.created", "Client of the support listener created by an operator";
+    SupportClientRevoked = "support_client.revoked", "Client of the support listener revoked by an operator";
     WorkspaceCreated = "workspace.created", "Workspace created";
     WorkspaceRenamed = "workspace.renamed", "Workspace renamed";
     MemberInvited = "member.invited", "Member invited";

@@ -117,6 +117,8 @@ id!(/// A session. Revoking it revokes every token that was issued for it.
     GrantId = "grant");
 id!(/// A client that registered itself.
     ClientId = "client");
+id!(/// A tool of the operator that calls the support listener.
+    SupportClientId = "supc");
 id!(/// The consent of a user for a client.
     ConsentId = "consent");
 id!(

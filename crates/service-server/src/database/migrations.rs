@@ -19,6 +19,7 @@ const ALL: &[(&str, &str)] = &[
     ("V10__browser_origins", include_str!("../../migrations/0010_browser_origins.sql")),
     ("V11__client_links", include_str!("../../migrations/0011_client_links.sql")),
     ("V12__suppressed_addresses", include_str!("../../migrations/0012_suppressed_addresses.sql")),
+    ("V13__support_clients", include_str!("../../migrations/0013_support_clients.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

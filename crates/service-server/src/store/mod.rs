@@ -55,6 +55,7 @@ pub mod servers;
 pub mod sign_in_flows;
 pub mod signing_keys;
 pub mod space_usage;
+pub mod support_clients;
 pub mod suppressed_addresses;
 pub mod trusted_issuers;
 pub mod user_connections;

@@ -1,8 +1,9 @@
 //! `serviced admin`: administration of users, members, workspaces and clients, and of the whole service.
 
 mod support;
+mod support_clients;
 
-use std::cell::Cell;
+use std::{cell::Cell, path::Path};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -41,6 +42,9 @@ pub(crate) enum AdminCommand {
     /// List mail that waits, and send it again
     #[command(subcommand)]
     Mail(support::OutboxCommand),
+    /// Create, list and revoke clients of the support listener
+    #[command(subcommand)]
+    SupportClient(support_clients::SupportClientCommand),
     /// Remove members of a workspace
     #[command(subcommand)]
     Member(MemberCommand),
@@ -191,6 +195,7 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Operator) -
         AdminCommand::Session(command) => support::session(app, &with_reason(operator)?, command).await,
         AdminCommand::Limit(command) => support::limit(app, &with_reason(operator)?, command).await,
         AdminCommand::Mail(command) => support::mail(app, &with_reason(operator)?, command).await,
+        AdminCommand::SupportClient(command) => support_clients::run(app, operator, command).await,
         AdminCommand::Member(MemberCommand::Remove { address, workspace }) => {
             let (address, workspace) = (parse_address(address)?, parse_workspace(workspace)?);
             let db = app.database.connect().await?;
@@ -312,15 +317,11 @@ async fn connection(command: &ConnectionCommand, app: &App, operator: &Operator)
 
 async fn create_client(command: &ClientCommand, app: &App, operator: &Operator) -> anyhow::Result<()> {
     let ClientCommand::Create { name, redirect_uris, secret, jwks, introspect } = command else { return Ok(()) };
-    let read = |path: &std::path::PathBuf| -> anyhow::Result<serde_json::Value> {
-        let text = std::fs::read(path).map_err(|_| anyhow::anyhow!("cannot read {}", path.display()))?;
-        serde_json::from_slice(&text).map_err(|_| anyhow::anyhow!("{} is not JSON", path.display()))
-    };
     let wanted = clients::ClientToRegister {
         name: name.clone(),
         redirect_uris: redirect_uris.clone(),
         with_secret: *secret || (*introspect && jwks.is_none()),
-        jwks: jwks.as_ref().map(read).transpose()?,
+        jwks: jwks.as_deref().map(read_json).transpose()?,
         may_introspect: *introspect,
         operator: operator.clone(),
     };
@@ -331,6 +332,12 @@ async fn create_client(command: &ClientCommand, app: &App, operator: &Operator) 
         say("Store the secret now: it cannot be shown again.");
     }
     Ok(())
+}
+
+/// Reads a file of public keys.
+fn read_json(path: &Path) -> anyhow::Result<serde_json::Value> {
+    let text = std::fs::read(path).map_err(|_| anyhow::anyhow!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|_| anyhow::anyhow!("{} is not JSON", path.display()))
 }
 
 async fn list_clients(app: &App) -> anyhow::Result<()> {

@@ -146,6 +146,10 @@ async fn mark_again(
         (EventName::UserEnabled, Some(id), _, _) => store::users::mark_disabled(db, id, None).await?,
         (EventName::ClientDisabled, _, Some(id), _) => store::clients::mark_disabled(db, id, Some(now)).await?,
         (EventName::ClientEnabled, _, Some(id), _) => store::clients::mark_disabled(db, id, None).await?,
+        (EventName::SupportClientRevoked, ..) => match copied.subject.as_deref().and_then(|id| id.parse().ok()) {
+            Some(id) => store::support_clients::mark_revoked(db, id, now).await?,
+            None => false,
+        },
         (EventName::ConsentWithdrawn, Some(user), Some(client), _) => {
             store::consents::delete_by_client(db, user, client).await? > 0
         }

@@ -4,6 +4,7 @@
 //! Every call is an audit event that names the operator and the reason, in the transaction that reads or changes. Operators
 //! see the networks of a user, not the addresses.
 
+pub mod clients;
 pub mod limits;
 pub mod mails;
 pub mod sessions;

@@ -110,6 +110,7 @@ async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedI
             "insert into outbox values (gen_random_uuid(), 7, 'x', 0, '2030-01-01Z', '2027-01-16Z');
              insert into suppressed_addresses values ('x', 7, 1, '2027-01-16Z');
              insert into client_assertions values ('x', 7, '2027-01-16Z');
+             insert into support_clients values (gen_random_uuid(), 'Helpdesk', '{}', '2027-01-15Z', null);
              insert into blocked_client_hosts values ('bad.test', 'eve', '2027-01-15Z');
              insert into identities select id, 'sub', shard, created_by, 'ann@acme.test', created_at, created_at from connections;
              insert into logout_tokens select id, 'jti', shard, '2027-01-16Z' from connections;
