@@ -21,10 +21,17 @@ use crate::{
     },
     issuers::Issuers,
     locales::Locales,
-    net::{dns::Dns, document_fetcher::DocumentFetcher, outbound::Outbound, tls},
+    net::{
+        dns::Dns,
+        document_fetcher::DocumentFetcher,
+        outbound::Outbound,
+        server_tls::{self, ServerTls},
+        tls,
+    },
     node_limits::{
         network_places::{self, NetworkPlaces},
         search_turns::SearchTurns,
+        support_attempts::SupportAttempts,
         user_limits::UserLimits,
     },
     tasks::mailer::Relays,
@@ -82,6 +89,9 @@ pub struct AppState {
     pub memberships: MembershipCache,
     pub user_limits: UserLimits,
     pub search_turns: SearchTurns,
+    pub support_attempts: SupportAttempts,
+    /// The TLS configuration of the support listener, if it is on.
+    pub support_tls: Option<Arc<ServerTls>>,
     /// Where the TXT records of domains are looked up.
     pub dns: Dns,
     outbound: Arc<Outbound>,
@@ -134,6 +144,8 @@ impl App {
             anyhow::Ok(pool.observed_by(&metrics.database_wait))
         };
         let database = pool(config.database.credential_connections)?;
+        let leaving = CancellationToken::new();
+        let support_tls = config.support.as_ref().map(|support| server_tls::read(&support.files)).transpose()?;
         let node_id = random::uuid(clock.now())?;
         let traces = Traces::new(&config.traces, node_id, &metrics)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
@@ -157,6 +169,8 @@ impl App {
             memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
+            support_attempts: SupportAttempts::default(),
+            support_tls: support_tls.map(|tls| Arc::new(ServerTls::new(tls, &leaving))),
             dns: Dns::new(config.dns.servers.clone()),
             documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
             outbound,
@@ -171,15 +185,12 @@ impl App {
             mail_relays: RwLock::new(Relays::new(&config.mail)?),
             mail_waiting: Notify::new(),
             in_flight: Semaphore::new(config.http.in_flight),
-            arriving: NetworkPlaces::new(
-                config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT),
-                config.limits.raised_networks.clone(),
-            ),
-            outgoing: NetworkPlaces::new(network_places::MAX_OUTGOING_PLACES, config.limits.raised_networks.clone()),
+            arriving: network_places(&config, config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT)),
+            outgoing: network_places(&config, network_places::MAX_OUTGOING_PLACES),
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
             started: CancellationToken::new(),
-            leaving: CancellationToken::new(),
+            leaving,
             stop: CancellationToken::new(),
             config,
             clock,
@@ -217,6 +228,7 @@ impl AppState {
         let own = &self.config;
         let relays = Relays::new(&own.mail.with_passwords_of(&new.mail))?;
         let tls = tls::client(own.documents.ca_file.as_deref(), None)?;
+        let support_tls = own.support.as_ref().map(|support| server_tls::read(&support.files)).transpose()?;
         let of_collector = self.traces.as_ref().map(|traces| traces.prepare_reload(&own.traces, &new.traces));
         let of_collector = of_collector.transpose()?;
         let url = new.database.url.clone();
@@ -236,6 +248,9 @@ impl AppState {
             traces.take_over(secrets);
         }
         self.outbound.replace_tls(tls);
+        if let (Some(current), Some(new)) = (&self.support_tls, support_tls) {
+            current.replace(new);
+        }
         *self.mail_relays.write().unwrap_or_else(PoisonError::into_inner) = relays;
         Ok(())
     }
@@ -252,6 +267,11 @@ impl std::ops::Deref for App {
     fn deref(&self) -> &AppState {
         &self.0
     }
+}
+
+/// This many places, of which networks that the operator raised may hold more.
+fn network_places(config: &Config, places: usize) -> NetworkPlaces {
+    NetworkPlaces::new(places, config.limits.raised_networks.clone())
 }
 
 /// The servers in `database.feed_urls`, and the one in `database.url` after them. Opens no connection yet.

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -21,8 +21,8 @@ use crate::{
         operations::check_root_keys,
         rotate_signing_keys,
     },
-    http::{connection, ops, router},
-    net::file_descriptors,
+    http::{connection, ops, router, support},
+    net::{file_descriptors, server_tls::ServerTls},
     node_limits::network_places::{Holder, NetworkPlaces},
     tasks::{
         domain_checks, heartbeat, housekeeping, mailer, measurements,
@@ -45,6 +45,8 @@ pub struct Server {
     pub app: App,
     pub address: SocketAddr,
     pub ops_address: SocketAddr,
+    /// The address of the support listener, if it is on.
+    pub support_address: Option<SocketAddr>,
     /// The connection limit of a public listener.
     connections: usize,
     tasks: Supervisor,
@@ -59,22 +61,35 @@ impl Server {
         let app = App::new(config, clock)?;
         let public = bind(app.config.http.listen)?;
         let ops_listener = bind(app.config.http.ops_listen)?.listen(BACKLOG)?;
+        let support = app.config.support.as_ref().map(|support| bind(support.listen)).transpose()?;
         let (address, ops_address) = (public.local_addr()?, ops_listener.local_addr()?);
+        let support_address = support.as_ref().map(TcpSocket::local_addr).transpose()?;
         tracing::info!(%ops_address, "Starting");
         let internal = BoundListener {
             listener: ops_listener,
             router: ops::router(&app),
             connections: file_descriptors::MAX_OPS_CONNECTIONS,
             is_public: false,
+            tls: None,
         };
-        let mut server =
-            Self { tasks: Supervisor::new(app.clone()), app: app.clone(), address, ops_address, connections };
+        let tasks = Supervisor::new(app.clone());
+        let mut server = Self { tasks, app: app.clone(), address, ops_address, support_address, connections };
         server.spawn("internal_listener", |app, progress| accept(app, internal, progress));
         let follower = prepare_when_reachable(&app).await?;
 
         let listener = public.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
-        let public = BoundListener { listener, router: router::router(&app), connections, is_public: true };
+        let public = BoundListener { listener, router: router::router(&app), connections, is_public: true, tls: None };
         server.spawn("public_listener", |app, progress| accept(app, public, progress));
+        if let (Some(socket), Some(tls)) = (support, &app.support_tls) {
+            let support = BoundListener {
+                listener: socket.listen(BACKLOG)?,
+                router: support::router(&app),
+                connections: file_descriptors::MAX_SUPPORT_CONNECTIONS,
+                is_public: true,
+                tls: Some(tls.clone()),
+            };
+            server.spawn("support_listener", |app, progress| accept(app, support, progress));
+        }
         server.spawn("mailer", mailer::run);
         server.spawn("signing_keys", housekeeping::follow_signing_keys);
         server.spawn("revocations", |_, progress| follower.run(progress));
@@ -98,7 +113,7 @@ impl Server {
     /// Serves requests at a second address too, for a host name that has two. It has a connection limit of its own.
     pub fn listen_also_on(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let (listener, router) = (bind(address)?.listen(BACKLOG)?, router::router(&self.app));
-        let second = BoundListener { listener, router, connections: self.connections, is_public: true };
+        let second = BoundListener { listener, router, connections: self.connections, is_public: true, tls: None };
         self.spawn("second_listener", |app, progress| accept(app, second, progress));
         Ok(())
     }
@@ -206,6 +221,8 @@ struct BoundListener {
     connections: usize,
     /// Whether connections are limited by network.
     is_public: bool,
+    /// `Some`: clients need a certificate.
+    tls: Option<Arc<ServerTls>>,
 }
 
 /// Returns the holder of a connection's slot.
@@ -217,10 +234,10 @@ fn holder(app: &App, peer: SocketAddr) -> Holder {
 
 /// Accepts connections until the node stops.
 async fn accept(app: App, bound: BoundListener, progress: Progress) {
-    let BoundListener { listener, router, connections, is_public } = bound;
+    let BoundListener { listener, router, connections, is_public, tls } = bound;
     let room = Arc::new(Semaphore::new(connections));
     let by_network = NetworkPlaces::new(connections, app.config.limits.raised_networks.clone());
-    let acceptor = Acceptor { app, router, by_network, is_public, graceful: GracefulShutdown::new() };
+    let acceptor = Acceptor { app, router, by_network, is_public, tls, graceful: GracefulShutdown::new() };
     let app = &acceptor.app;
     loop {
         let permit = tokio::select! {
@@ -252,6 +269,8 @@ struct Acceptor {
     by_network: NetworkPlaces,
     /// Whether connections are limited by network.
     is_public: bool,
+    /// `Some`: clients need a certificate.
+    tls: Option<Arc<ServerTls>>,
     graceful: GracefulShutdown,
 }
 
@@ -265,10 +284,22 @@ impl Acceptor {
         };
         // Responses are small, so they are sent without delay.
         drop(stream.set_nodelay(true));
-        let leaving = self.app.leaving.clone();
-        let serving = connection::serve(stream, peer, self.router.clone(), self.graceful.watcher(), leaving);
+        let (app, router, watcher) = (self.app.clone(), self.router.clone(), self.graceful.watcher());
+        let tls = self.tls.clone();
         tokio::spawn(async move {
-            serving.await;
+            match tls {
+                None => connection::serve(stream, peer, router, watcher, app.leaving.clone()).await,
+                Some(tls) => match Box::pin(tls.accept(stream)).await {
+                    Ok(client) => {
+                        let router = router.layer(Extension(client.certificate));
+                        connection::serve(client.stream, peer, router, watcher, client.closing).await;
+                    }
+                    Err(error) => {
+                        app.metrics.support_handshakes_failed.inc();
+                        tracing::debug!(error = format!("{error:#}"), "A TLS handshake failed");
+                    }
+                },
+            }
             // In this order: the connection that gets the permit finds a place.
             drop(place);
             drop(permit);

@@ -64,6 +64,8 @@ pub struct TestServer {
     pub cluster: &'static Cluster,
     pub database: String,
     pub address: SocketAddr,
+    /// The address of the support listener, if the settings turn it on.
+    pub support_address: Option<SocketAddr>,
 }
 
 /// A signed-in user with tokens.
@@ -136,6 +138,7 @@ impl Setup {
             ops: TestClient::new(format!("http://{}", running.ops_address), leaks.clone())?,
             app: running.app.clone(),
             address: running.address,
+            support_address: running.support_address,
             mailbox,
             leaks,
             settings,

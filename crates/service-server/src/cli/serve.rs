@@ -32,7 +32,10 @@ pub(super) async fn run(config: Config, sources: &Sources, file: Option<&Path>) 
         return Ok(());
     };
     let server = started?;
-    tracing::info!(target: PROGRAM, address = %server.address, ops_address = %server.ops_address, "Ready");
+    let support_address = server.support_address.map(tracing::field::display);
+    tracing::info!(
+        target: PROGRAM, address = %server.address, ops_address = %server.ops_address, support_address, "Ready"
+    );
     let app = server.app.clone();
     let reloading = Reloading { app: &app, file, log_filter: &log_filter, running: sources.clone() };
     let serving = async {

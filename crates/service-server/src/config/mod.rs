@@ -6,6 +6,7 @@ mod mail;
 mod service_links;
 mod settings;
 mod sources;
+mod support;
 mod values;
 
 use std::{net::SocketAddr, path::Path, path::PathBuf, time::Duration};
@@ -34,6 +35,7 @@ pub use self::{
     mail::{MailConfig, MailServer, MailTls},
     settings::{SETTINGS, Setting, environment_name},
     sources::{Problem, Problems, Sources},
+    support::{ServerTlsFiles, SupportConfig},
 };
 use crate::{brand::Brand, crypto::root_keys::RootKey, net::outbound::is_loopback};
 
@@ -56,6 +58,8 @@ pub struct Config {
     pub dns: DnsConfig,
     pub log: LogConfig,
     pub traces: TracesConfig,
+    /// `None`: the support listener is off.
+    pub support: Option<SupportConfig>,
 }
 
 /// Listeners and limits of the HTTP server.
@@ -291,8 +295,10 @@ impl Config {
     /// Reads every setting, and reports all problems rather than only the first.
     pub fn read(sources: &Sources) -> Result<Self, Problems> {
         let mut from = sources.reader();
+        let base_url = from.checked("base_url", "an http(s) address without a path or trailing slash", base_url);
         let config = Self {
-            base_url: from.checked("base_url", "an http(s) address without a path or trailing slash", base_url),
+            support: support::support(&mut from, &base_url),
+            base_url,
             brand: brand::brand(&mut from),
             http: HttpConfig {
                 listen: from.parsed("http.listen", "an address and port such as 127.0.0.1:8080"),

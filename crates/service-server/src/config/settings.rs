@@ -346,4 +346,21 @@ pub const SETTINGS: &[Setting] = &[
         Some(""),
         "PEM file of the certificate authorities trusted for the collector, instead of the public ones.",
     ),
+    setting(
+        "support.listen",
+        Some(""),
+        "The address of the support listener (HTTPS), for tools of the operator. By default off. Never expose it to the internet.",
+    ),
+    setting(
+        "support.url",
+        Some(""),
+        "The https URL by which tools reach the support listener. It is the audience of their assertions, and not base_url.",
+    ),
+    setting("support.certificate_file", Some(""), "PEM file of the support listener's certificate, with its chain."),
+    setting("support.key_file", Some(""), "PEM file of the private key of that certificate."),
+    setting(
+        "support.client_ca_file",
+        Some(""),
+        "PEM file of the certificate authorities of tools. Only clients with a certificate of theirs can connect.",
+    ),
 ];

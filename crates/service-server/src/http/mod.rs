@@ -20,4 +20,5 @@ pub mod path;
 pub mod query;
 pub mod router;
 pub mod space;
+pub mod support;
 pub mod v1;

@@ -7,6 +7,8 @@ use crate::config::Config;
 
 /// Connections of the internal listener. Health checks must work whatever happens at the public listener.
 pub const MAX_OPS_CONNECTIONS: usize = 64;
+/// Connections of the support listener, if it is on. One network address may hold 16 of them.
+pub const MAX_SUPPORT_CONNECTIONS: usize = 256;
 /// File descriptors for mail, requests to other hosts (112), listeners, log, timers and files read at the start.
 const OTHER_DESCRIPTORS: usize = 128;
 /// The service does not start with fewer public connections.
@@ -43,6 +45,7 @@ fn available(descriptors: usize, config: &Config) -> usize {
     let database = &config.database;
     let pools = database.credential_connections + database.content_connections + database.background_connections;
     // One connection reads the revocations, one listens, and some are opened while others are still closing.
-    let kept = pools * 2 + 8 + MAX_OPS_CONNECTIONS + OTHER_DESCRIPTORS;
+    let support = config.support.as_ref().map_or(0, |_| MAX_SUPPORT_CONNECTIONS);
+    let kept = pools * 2 + 8 + MAX_OPS_CONNECTIONS + support + OTHER_DESCRIPTORS;
     config.http.connections.min(descriptors.saturating_sub(kept))
 }

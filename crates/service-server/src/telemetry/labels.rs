@@ -10,6 +10,7 @@ pub(super) const ALARMING_STATUSES: [u16; 2] = [500, 503];
 pub(super) const REFRESH_OUTCOMES: &[&str] =
     &["rotated", "repeated", "superseded", "fast_forwarded", "refused", "replayed"];
 pub(super) const TOOL_OUTCOMES: &[&str] = &["succeeded", "refused", "asked", "failed"];
+pub(super) const SUPPORT_OUTCOMES: &[&str] = &["succeeded", "unauthenticated", "limited", "refused", "failed"];
 pub(super) const PROVIDER_REQUESTS: &[&str] = &["discovery", "keys", "token", "userinfo"];
 pub(super) const PROVIDER_OUTCOMES: &[&str] =
     &["ok", "refused", "invalid", "unavailable", "timeout", "forbidden_address", "busy"];
@@ -52,6 +53,8 @@ pub(super) const LIMITS: &[&str] = &[
     "sso-device",
     "sso-network",
     "sso-refusals",
+    "support-calls",
+    "support-changes",
     "tokens_per_user",
 ];
 pub(super) const SSO_LOGOUT_OUTCOMES: &[&str] = &["signed_out", "refused", "limited", "failed"];

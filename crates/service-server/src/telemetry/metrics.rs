@@ -18,6 +18,7 @@ pub struct Metrics {
     seconds: Family<RouteLabels, Histogram>,
     refreshes: Family<OutcomeLabels, Counter>,
     tool_calls: Family<ToolLabels, Counter>,
+    support_calls: Family<SupportLabels, Counter>,
     provider_requests: Family<ProviderLabels, Counter>,
     domain_checks: Family<OutcomeLabels, Counter>,
     sso_sign_ins: Family<OutcomeLabels, Counter>,
@@ -53,6 +54,7 @@ pub struct Metrics {
     pub room: Gauge,
     pub bodies_room: Gauge,
     pub connections_refused: Counter,
+    pub support_handshakes_failed: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,6 +76,12 @@ struct OutcomeLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ToolLabels {
     tool: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SupportLabels {
+    call: &'static str,
     outcome: &'static str,
 }
 
@@ -127,6 +135,7 @@ impl Default for Metrics {
             metrics.provider_requests.clone(),
         );
         metrics.register_sso(registry);
+        metrics.register_support(registry);
         metrics.register_limits(registry);
         metrics.register_background(registry);
         metrics.register_revocations(registry);
@@ -148,6 +157,7 @@ impl Metrics {
             seconds,
             refreshes: Family::default(),
             tool_calls: Family::default(),
+            support_calls: Family::default(),
             provider_requests: Family::default(),
             domain_checks: Family::default(),
             sso_sign_ins: Family::default(),
@@ -183,6 +193,7 @@ impl Metrics {
             room: Gauge::default(),
             bodies_room: Gauge::default(),
             connections_refused: Counter::default(),
+            support_handshakes_failed: Counter::default(),
         }
     }
 
@@ -222,6 +233,28 @@ impl Metrics {
                 drop(self.tool_calls.get_or_create(&ToolLabels { tool, outcome }));
             }
         }
+    }
+
+    /// Creates the counters of these calls of the support listener.
+    pub fn begin_support_calls(&self, calls: impl Iterator<Item = &'static str>) {
+        for call in calls {
+            for outcome in labels::SUPPORT_OUTCOMES {
+                drop(self.support_calls.get_or_create(&SupportLabels { call, outcome }));
+            }
+        }
+    }
+
+    fn register_support(&self, registry: &mut MetricsRegistry) {
+        registry.register(
+            "support_calls",
+            "Calls of the support listener, by call and outcome",
+            self.support_calls.clone(),
+        );
+        registry.register(
+            "support_handshakes_failed",
+            "Connections to the support listener without a valid client certificate",
+            self.support_handshakes_failed.clone(),
+        );
     }
 
     fn register_sso(&self, registry: &mut MetricsRegistry) {
@@ -373,6 +406,12 @@ impl Metrics {
     pub fn tool_called(&self, tool: &'static str, outcome: &'static str) {
         debug_assert!(labels::TOOL_OUTCOMES.contains(&outcome), "{outcome}");
         self.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
+    }
+
+    /// Counts a call of the support listener.
+    pub fn support_called(&self, call: &'static str, outcome: &'static str) {
+        debug_assert!(labels::SUPPORT_OUTCOMES.contains(&outcome), "{outcome}");
+        self.support_calls.get_or_create(&SupportLabels { call, outcome }).inc();
     }
 
     /// Counts a request to an identity provider.

@@ -23,4 +23,5 @@ mod refresh;
 mod revocation;
 mod sso;
 mod support;
+mod support_listener;
 mod workspaces;

@@ -6,6 +6,7 @@ pub mod contents;
 pub mod oauth;
 pub mod pages;
 pub mod sso;
+pub mod support;
 
 use std::fmt;
 

@@ -7,49 +7,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use service_testkit::{
     postgres::Cluster,
     process::{Process, command},
     server::{Setup, TestServer, fresh_database},
     settings::Settings,
 };
-use tempfile::TempDir;
+
+use crate::support::authority::Authority;
 
 const SERVICED: &str = env!("CARGO_BIN_EXE_serviced");
-
-/// A certificate authority, whose files are in a directory.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    directory: TempDir,
-}
-
-impl Authority {
-    fn new() -> Result<Self> {
-        let mut parameters = CertificateParams::new(Vec::new())?;
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
-        let directory = tempfile::tempdir()?;
-        fs::write(directory.path().join("ca.pem"), issuer.pem())?;
-        Ok(Self { issuer, directory })
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.directory.path().join(name).display().to_string()
-    }
-
-    /// Issues a certificate for this host, or else for a user of this name.
-    fn issue(&self, file: &str, host: Option<&str>, user: &str) -> Result<()> {
-        let key = KeyPair::generate()?;
-        let mut parameters = CertificateParams::new(host.map(str::to_owned).into_iter().collect::<Vec<_>>())?;
-        parameters.distinguished_name.push(DnType::CommonName, user);
-        fs::write(self.path(&format!("{file}.pem")), parameters.signed_by(&key, &self.issuer)?.pem())?;
-        let private = self.path(&format!("{file}.key"));
-        fs::write(&private, key.serialize_pem())?;
-        Ok(fs::set_permissions(private, fs::Permissions::from_mode(0o600))?)
-    }
-}
 
 /// A cluster whose server certificate is for this host, and that asks the service's role for a client certificate.
 async fn start_cluster(authority: &Authority, host: &str) -> Result<(Cluster, String)> {

@@ -12,7 +12,7 @@ use service_server::{
     flows::{
         clients::{self, blocked_hosts},
         operator::Operator,
-        revocation,
+        revocation, support,
     },
     tasks::{heartbeat, housekeeping},
 };
@@ -27,6 +27,7 @@ use crate::support::{
     admin::{admin, run},
     connections::{Company, route, txt},
     failover::Pair,
+    support_tool,
 };
 
 /// A heartbeat is due every second.
@@ -330,6 +331,7 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         );
         server.sql(&agreed).await?;
         server.sql("create table consents_before as table consents").await?;
+        server.sql("insert into support_clients values (gen_random_uuid(), 'Helpdesk', '{}', now(), null)").await?;
         // After the backup:
         let list = server.http.get("/v1/consents", Some(&ann.access_token)).await?;
         let consents = list.body["data"].as_array().context("no list")?;
@@ -340,6 +342,8 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         let response = server.http.send(request).await?;
         ensure!(response.status == 204, "{}", response.text);
         blocked_hosts::block(&server.app, &Operator::default(), "apps.example").await?;
+        let tool = support::clients::list(&server.app).await?.first().context("no support client")?.id;
+        support::clients::revoke(&server.app, &support_tool::operator()?, tool).await?;
 
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("audit.jsonl");
@@ -348,12 +352,15 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         restore_backup(server).await?;
         server.sql("insert into consents select * from consents_before on conflict do nothing").await?;
         server.sql("delete from blocked_client_hosts").await?;
+        server.sql("update support_clients set revoked_at = null").await?;
         check_fenced(&start(server, &server.settings)?, None).await?;
         run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
         let left = server.sql("select string_agg(client_id, ' ') from consents").await?;
         assert_eq!(left.as_deref(), Some("kept"));
         let blocked = server.sql("select string_agg(host, ' ') from blocked_client_hosts").await?;
         assert_eq!(blocked.as_deref(), Some("apps.example"));
+        let tools = server.sql("select count(*) from support_clients where revoked_at is null").await?;
+        assert_eq!(tools.as_deref(), Some("0"), "a revoked support client works again");
         Ok(())
     })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod admin;
 pub(crate) mod audit;
+pub(crate) mod authority;
 pub(crate) mod authorize;
 pub(crate) mod bearer;
 pub(crate) mod cli_tokens;
@@ -27,5 +28,6 @@ pub(crate) mod spaces;
 pub(crate) mod sso;
 pub(crate) mod sso_sign_ins;
 pub(crate) mod step_up;
+pub(crate) mod support_tool;
 pub(crate) mod trace_collector;
 pub(crate) mod workspaces;
