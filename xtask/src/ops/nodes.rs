@@ -130,10 +130,22 @@ impl Installation {
 
     /// Runs a line in a shell that finds `serviced` and its settings, as an operator does; returns what it printed.
     pub(super) async fn shell(&self, line: &str) -> Result<String> {
-        let node = self.first()?;
+        let programs = self.first()?.binary.parent().unwrap_or_else(|| Path::new(".")).display().to_string();
+        self.shell_with(line, &programs).await
+    }
+
+    /// Runs lines in a shell that also finds the programs of the system, in the directory of the drill; returns what they
+    /// printed. `curl` finds its settings there, too.
+    pub(super) async fn script(&self, lines: &str) -> Result<String> {
+        let programs = self.first()?.binary.parent().unwrap_or_else(|| Path::new(".")).display().to_string();
+        self.shell_with(&format!("set -e\n{lines}"), &format!("{programs}:/usr/bin:/bin")).await
+    }
+
+    async fn shell_with(&self, line: &str, path: &str) -> Result<String> {
+        let (node, directory) = (self.first()?, self.directory.path());
         let as_operator = command(&node.binary, &node.settings, "admin");
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", line]).env_clear().env("PATH", node.binary.parent().unwrap_or_else(|| Path::new(".")));
+        shell.args(["-c", line]).env_clear().env("PATH", path).env("CURL_HOME", directory).current_dir(directory);
         shell.envs(as_operator.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let output = shell.output().await?;
         let printed = String::from_utf8(output.stdout)?;
