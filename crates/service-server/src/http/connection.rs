@@ -276,7 +276,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter, duplex};
 
     use super::*;
 
@@ -307,5 +307,20 @@ mod tests {
         let (error, took) = write_to(WriteTimeouts { idle: short, total: long }, long).await;
         assert_eq!(error, io::ErrorKind::TimedOut);
         assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_given_up_although_the_stream_takes_all_bytes() {
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
+        for timeouts in [WriteTimeouts { idle: short, total: long }, WriteTimeouts { idle: long, total: short }] {
+            let (ours, _peer) = duplex(64);
+            let mut guarded = GuardedStream::new(BufWriter::with_capacity(20_000, ours), Arc::default());
+            guarded.write_timeouts = timeouts;
+            guarded.write_all(&[0; 10_000]).await.unwrap();
+            let flushed = tokio::time::timeout(Duration::from_secs(5), guarded.flush()).await.unwrap();
+            assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            let closed = tokio::time::timeout(Duration::from_secs(5), guarded.shutdown()).await.unwrap();
+            assert_eq!(closed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
     }
 }

@@ -104,6 +104,21 @@ fn a_certificate_alone_costs_a_node_a_bounded_number_of_signatures() -> Result<(
 }
 
 #[test]
+fn calls_that_come_together_wait_for_each_other() -> Result<()> {
+    let authority = Authority::new()?;
+    with_listener(Setup::default(), &authority)?.run(async |server| {
+        server.sign_in("ann@acme.test", "read").await?;
+        let tool = SupportTool::register(server, &authority).await?;
+        let (fields, calls) = (ann(), 0..12);
+        let calls = calls.map(|_| tool.call(server, "/v1/user/show", &fields));
+        for response in futures_util::future::try_join_all(calls).await? {
+            ensure!(response.status == 200, "{} {}", response.status, response.body);
+        }
+        Ok(())
+    })
+}
+
+#[test]
 fn a_large_body_is_refused_before_it_is_read() -> Result<()> {
     let authority = Authority::new()?;
     with_listener(Setup::default(), &authority)?.run(async |server| {
