@@ -53,7 +53,7 @@ const FAULTS: [Fault; 3] = [
 pub(super) async fn run() -> Result<()> {
     let cluster = Cluster::start_quiet()?;
     let mut installation = Installation::start(&DrillDatabase::create(&cluster).await?).await?;
-    let prometheus = Prometheus::start(&installation).await?;
+    let prometheus = Prometheus::start(&installation)?;
     let last = installation.nodes.last().context("there is no node")?.http.url.clone();
     let load = Load::start(&Client::new(), &last, installation.sign_in(USERS).await?, RATE_PER_NODE);
     prometheus.until_scraped(installation.nodes.len()).await?;
@@ -114,7 +114,8 @@ async fn replay(installation: &Installation) -> Result<()> {
         let session = installation.sign_in_as(&format!("victim{user}@acme.test")).await?;
         let mut token = session.refresh_token.clone();
         for _ in 0..2 {
-            token = node.http.post("/oauth/token", &refresh_body(&token)).await?.field("refresh_token").to_owned();
+            let refreshed = node.http.post("/oauth/token", &refresh_body(&token)).await?;
+            refreshed.field("refresh_token").clone_into(&mut token);
         }
         let replayed = node.http.post("/oauth/token", &refresh_body(&session.refresh_token)).await?;
         ensure!(replayed.error() == "invalid_grant", "a replay got {} {}", replayed.status, replayed.text);

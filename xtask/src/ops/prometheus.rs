@@ -32,7 +32,7 @@ pub(super) struct Prometheus {
 
 impl Prometheus {
     /// Starts Prometheus, which scrapes both nodes every second.
-    pub(super) async fn start(installation: &Installation) -> Result<Self> {
+    pub(super) fn start(installation: &Installation) -> Result<Self> {
         let (files, folder) = (root().join("deploy/monitoring"), installation.directory.path().join("prometheus"));
         fs::create_dir_all(&folder)?;
         let rules = fs::read_to_string(files.join("rules.yml"))?;
@@ -94,16 +94,13 @@ fn shorten_rules(rules: &str) -> String {
 }
 
 fn shorten_after(text: &str, before: &str) -> String {
+    let shorter = |part: &str| match milliseconds(part) {
+        Some((duration, rest)) => format!("{}ms{rest}", (duration / FASTER).max(SHORTEST)),
+        None => part.to_owned(),
+    };
     let mut parts = text.split(before);
-    let mut shorter = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        shorter += before;
-        match milliseconds(part) {
-            Some((duration, rest)) => shorter += &format!("{}ms{rest}", (duration / FASTER).max(SHORTEST)),
-            None => shorter += part,
-        }
-    }
-    shorter
+    let first = parts.next().map(str::to_owned);
+    first.into_iter().chain(parts.map(shorter)).collect::<Vec<_>>().join(before)
 }
 
 /// Parses a duration such as `5m` at the beginning of a text; returns it with what follows.

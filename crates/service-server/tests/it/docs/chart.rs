@@ -11,8 +11,18 @@ const EVERYTHING: &str = include_str!("../../../../../deploy/helm/serviced/ci/ev
 const TEMPLATES: &str = include_str!("../../../../../deploy/helm/serviced/templates/_helpers.tpl");
 const CHART: &str = include_str!("../../../../../deploy/helm/serviced/Chart.yaml");
 
-/// Settings that the chart does not pass on: it sets the addresses of the listeners itself, and an anchor is of one restore.
-const NOT_IN_THE_CHART: [&str; 3] = ["http.listen", "http.ops_listen", "restore.anchor_file"];
+/// Settings that the chart does not pass on: it sets the addresses of two listeners itself, an anchor is of one restore, and
+/// the support listener is for tools in the network of the operator.
+const NOT_IN_THE_CHART: [&str; 8] = [
+    "http.listen",
+    "http.ops_listen",
+    "restore.anchor_file",
+    "support.listen",
+    "support.url",
+    "support.certificate_file",
+    "support.key_file",
+    "support.client_ca_file",
+];
 
 /// The settings in the schema of the values.
 fn known_settings() -> Result<BTreeSet<String>> {
