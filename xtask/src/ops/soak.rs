@@ -106,7 +106,7 @@ async fn fill_caches(installation: &Installation) -> Result<()> {
     Ok(())
 }
 
-/// Until caches are as large as they get: an access token is known until it expires.
+/// Until what the node counts is settled: an access token is valid for this long.
 fn warm_up(length: Duration) -> Duration {
     let expired = Duration::from_secs(lifetimes::ACCESS_TOKEN.unsigned_abs());
     (length / 10).max(expired.min(length / 4))

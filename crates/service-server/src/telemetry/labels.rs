@@ -1,5 +1,7 @@
-//! The values of labels. Counters with them begin at 0, so that the first event of a kind is an increase that a query sees.
+//! The labels of metrics, and their values. Counters with these values begin at 0, so that the first event of a kind is an
+//! increase that a query sees.
 
+use prometheus_client::encoding::EncodeLabelSet;
 use service_api::endpoints;
 
 /// The route of a request that no endpoint matches, for the log and metrics.
@@ -83,4 +85,59 @@ pub(super) fn routes() -> impl Iterator<Item = &'static str> {
     paths.sort_unstable();
     paths.dedup();
     paths.into_iter().chain([UNMATCHED])
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RequestLabels {
+    pub(super) route: &'static str,
+    pub(super) status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RouteLabels {
+    pub(super) route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct OutcomeLabels {
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ToolLabels {
+    pub(super) tool: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct SupportLabels {
+    pub(super) call: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ProviderLabels {
+    pub(super) request: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct TaskLabels {
+    pub(super) task: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LimitLabels {
+    pub(super) limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct TableLabels {
+    pub(super) table: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BuildLabels {
+    pub(super) version: &'static str,
+    pub(super) commit: &'static str,
 }

@@ -3,13 +3,19 @@
 use std::{collections::HashSet, sync::atomic::AtomicU64};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry as MetricsRegistry,
 };
 use service_rules::{Timestamp, rotation::RotationVerdict};
 
-use super::{labels, process};
+use super::{
+    labels::{
+        self, BuildLabels, LimitLabels, OutcomeLabels, ProviderLabels, RequestLabels, RouteLabels, SupportLabels,
+        TableLabels, TaskLabels, ToolLabels,
+    },
+    process,
+};
 
 /// The metrics of a node.
 pub struct Metrics {
@@ -55,61 +61,6 @@ pub struct Metrics {
     pub bodies_room: Gauge,
     pub connections_refused: Counter,
     pub support_handshakes_failed: Counter,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    route: &'static str,
-    status: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
-    route: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolLabels {
-    tool: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SupportLabels {
-    call: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProviderLabels {
-    request: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabels {
-    task: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    limit: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TableLabels {
-    table: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    commit: &'static str,
 }
 
 const REVOCATION_BUCKETS_SECONDS: [f64; 10] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];

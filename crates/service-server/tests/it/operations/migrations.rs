@@ -33,7 +33,7 @@ const BUILDING_LOCKS: &str = "
     select c.relname::text from pg_locks l join pg_class c on c.oid = l.relation
      where l.pid = pg_backend_pid() and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock')";
 
-/// The tables, with the file in which PostgreSQL stores each: it changes when the table is written anew.
+/// The tables, with the file in which PostgreSQL stores each: it changes when the table is rewritten.
 const FILES: &str = "
     select format('%s %s', c.relname, c.relfilenode) from pg_class c
      where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'";
@@ -87,7 +87,7 @@ async fn apply(db: &mut Client, name: &str, sql: &str) -> Result<()> {
     db.batch_execute(sql).await.with_context(|| name.to_owned())?;
     check(name, &before, &lines(&db, RELIED_ON).await?)?;
     let rewritten: Vec<_> = files.difference(&lines(&db, FILES).await?).cloned().collect();
-    ensure!(rewritten.is_empty(), "{name} writes whole tables anew, which blocks them: {rewritten:?}");
+    ensure!(rewritten.is_empty(), "{name} rewrites whole tables, which blocks them: {rewritten:?}");
     let tables: BTreeSet<_> = files.iter().filter_map(|line| line.split(' ').next()).collect();
     let locked = lines(&db, BUILDING_LOCKS).await?;
     let locked: Vec<_> = locked.iter().filter(|table| tables.contains(table.as_str())).collect();
@@ -136,7 +136,7 @@ fn a_migration_that_breaks_the_released_version_is_found() -> Result<()> {
             ("alter table outbox add constraint few check (attempts < 9)", "demands what"),
             ("create unique index outbox_once on outbox (sealed, shard)", "demands what"),
             ("create index outbox_by_attempts on outbox (attempts)", "under a lock"),
-            ("alter table outbox add column drawn float8 default random()", "anew"),
+            ("alter table outbox add column drawn float8 default random()", "rewrites"),
         ] {
             let refused = apply(&mut db, "0099_bad.sql", sql).await.err().context(sql)?;
             ensure!(refused.to_string().contains(because), "{sql}: {refused:#}");
