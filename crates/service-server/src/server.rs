@@ -10,6 +10,7 @@ use tokio::{
     sync::Semaphore,
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
@@ -225,6 +226,19 @@ struct BoundListener {
     tls: Option<Arc<ServerTls>>,
 }
 
+/// How long a client certificate counts that was valid when its connection began.
+const MAX_CERTIFIED: Duration = Duration::from_secs(600);
+
+/// Serves a connection to its end. After this time, it is closed with the next response.
+async fn closing_after(time: Duration, closing: &CancellationToken, serving: impl Future<Output = ()>) {
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => return,
+        () = tokio::time::sleep(time) => closing.cancel(),
+    }
+    serving.await;
+}
+
 /// Returns the holder of a connection's slot.
 fn holder(app: &App, peer: SocketAddr) -> Holder {
     let address = peer.ip().to_canonical();
@@ -277,7 +291,12 @@ struct Acceptor {
 impl Acceptor {
     /// Serves a connection, unless its network has its share already.
     fn serve<P: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, permit: P) {
-        let holder = if self.is_public { holder(&self.app, peer) } else { Holder::TrustedProxy };
+        let holder = match (&self.tls, self.is_public) {
+            // A proxy cannot stand between: it has no certificate of the client.
+            (Some(_), _) => Holder::Caller(peer.ip().to_canonical()),
+            (None, true) => holder(&self.app, peer),
+            (None, false) => Holder::TrustedProxy,
+        };
         let Some(place) = self.by_network.take(holder, 1) else {
             self.app.metrics.connections_refused.inc();
             return;
@@ -292,7 +311,9 @@ impl Acceptor {
                 Some(tls) => match Box::pin(tls.accept(stream)).await {
                     Ok(client) => {
                         let router = router.layer(Extension(client.certificate));
-                        connection::serve(client.stream, peer, router, watcher, client.closing).await;
+                        let closing = client.closing.child_token();
+                        let serving = connection::serve(client.stream, peer, router, watcher, closing.clone());
+                        closing_after(MAX_CERTIFIED, &closing, serving).await;
                     }
                     Err(error) => {
                         app.metrics.support_handshakes_failed.inc();

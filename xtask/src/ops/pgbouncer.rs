@@ -1,5 +1,6 @@
 //! `cargo xtask ops pgbouncer`: two nodes that reach PostgreSQL through `PgBouncer`, with `deploy/postgresql/pgbouncer.ini` as it is
-//! shipped: only addresses, ports, paths, the mode and the way to sign in are replaced.
+//! shipped: only addresses, ports, paths, the mode and the way to sign in are replaced. The settings of the role come from
+//! docs/operating.md.
 
 use std::fmt::{self, Display};
 use std::fs;

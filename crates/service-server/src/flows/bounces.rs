@@ -5,11 +5,11 @@
 //!    that is refused as spam, and a failure behind a forwarding address do not count.
 //! 3. Suppress the address in one guarded statement, and record it in the activity of its user.
 //!
-//! Sign-in does not know of it, so it does not reveal which addresses exist: mail is queued as ever, and the mailer does not
-//! send it. A code that a user enters proves that mail arrives, and ends the suppression.
+//! Sign-in does not know of it, so it does not reveal which addresses exist: mail is queued as ever, and the mailer puts it off.
+//! Codes expire meanwhile, and warnings arrive later. A code that a user enters proves that mail arrives, and ends the suppression.
 
 use serde_json::json;
-use service_api::audit_events::EventName;
+use service_api::{audit_events::EventName, ids::UserId};
 use service_rules::{Timestamp, bounces, email::Address, lifetimes::SUPPRESSION, signing::later};
 
 use crate::{
@@ -20,8 +20,11 @@ use crate::{
         delivery_report::failed_recipients,
         return_path::{ReturnPath, name_of},
     },
-    store::{self, suppressed_addresses::BouncedMail},
+    store::{self, audit_events::AuditEventQuery, suppressed_addresses::BouncedMail},
 };
+
+/// The most sign-ins that are looked at. The others of three days are through a company's provider.
+const MAX_SIGN_INS: i64 = 100;
 
 /// What came of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,21 +87,35 @@ async fn judge(app: &App, recipient: &str, message: &[u8]) -> anyhow::Result<Rep
     }
     let is_this = |address: &Address| name_of(&app.root_keys, address.as_str()) == path.name;
     let failed = failed_recipients(message).into_iter();
-    let Some(failed) = failed.filter(|one| bounces::is_wrong_address(&one.status)).find(|one| is_this(&one.address))
-    else {
+    let mut wrong = failed.filter_map(|one| Some((bounces::wrong_address(&one.status)?, one.address)));
+    let Some((status, address)) = wrong.find(|(_, address)| is_this(address)) else {
         return Ok(Reported::Ignored(IgnoredBecause::AddressNotWrong));
     };
-    let db = app.database.begin().await?;
+    let db = app.background_database.begin().await?;
+    let account = store::emails::find_user(&db, email_key(app, &db, &address).await?).await?;
+    if let Some(account) = &account
+        && has_signed_in(&db, account.user_id, path.sent_at).await?
+    {
+        return Ok(Reported::Ignored(IgnoredBecause::Known));
+    }
     let bounced = BouncedMail { name: &path.name, sent_at: path.sent_at };
     let Some(until) = store::suppressed_addresses::suppress(&db, &bounced, now).await? else {
         return Ok(Reported::Ignored(IgnoredBecause::Known));
     };
-    if let Some(account) = store::emails::find_user(&db, email_key(app, &db, &failed.address).await?).await? {
-        let details = json!({ "status": failed.status, "suppressedUntil": until.to_string() });
+    if let Some(account) = account {
+        let details = json!({ "status": status, "suppressedUntil": until.to_string() });
         node_event(EventName::MailBounced, now, details)?.user(account.user_id).insert(&db).await?;
     }
     db.commit().await?;
     Ok(Reported::Suppressed(until))
+}
+
+/// Whether the user has entered a code since then, so that mail arrives.
+async fn has_signed_in(db: &Connection, user_id: UserId, since: Timestamp) -> Result<bool, Error> {
+    let event = Some(EventName::SignInSucceeded);
+    let query = AuditEventQuery { event, since: Some(since), until: None, before: None, limit: MAX_SIGN_INS };
+    let signed_in = store::audit_events::list_by_user(db, user_id, &query).await?;
+    Ok(signed_in.iter().any(|stored| stored.event.details.get("method").is_some_and(|method| method == "otp")))
 }
 
 /// Returns until when no mail is sent to the address; `None`: mail is sent to it.

@@ -88,7 +88,27 @@ pub fn hide_operator(event: &mut AuditEvent) {
     }
 }
 
-/// Whether the text is one line of at most this many characters, with something in it.
+/// Whether the text is one line of at most this many characters, with something in it, and nothing that hides or reorders it.
 pub(super) fn is_line(text: &str, max_chars: usize) -> bool {
-    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(char::is_control)
+    let is_unseen = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(is_unseen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_line;
+
+    #[test]
+    fn a_line_shows_what_it_says() {
+        assert!(is_line("Ann Smith (höchste Stufe), ticket https://help.acme.test/4711", 100));
+        for text in
+            ["", "  ", "a\nb", "a\u{2028}b", "ann\u{200b}", "\u{202e}nna", "a\u{feff}", "a\u{e0041}", "12345678901"]
+        {
+            assert!(!is_line(text, 10), "{text:?}");
+        }
+    }
 }

@@ -52,9 +52,9 @@ pub async fn receive_at_most(request: Request, limit: usize) -> Result<Request, 
     Ok(Request::from_parts(parts, axum::body::Body::empty()))
 }
 
-/// Reads a body to its end. The deadline moves with the bytes that arrive, so a slow client can finish and a silent one
-/// cannot.
-async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, MalformedRequest> {
+/// Reads a body of at most this many bytes to its end. The deadline moves with the bytes that arrive, so a slow client can
+/// finish and a silent one cannot.
+pub async fn collect(mut body: axum::body::Body, limit: usize) -> Result<Bytes, MalformedRequest> {
     let (began, mut bytes) = (Instant::now(), Vec::new());
     loop {
         let arrived = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

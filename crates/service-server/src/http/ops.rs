@@ -3,8 +3,7 @@
 
 use axum::{
     Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{Path, Request, State},
     http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
     routing::{get, post},
@@ -17,6 +16,7 @@ use crate::{
         bounces::{self, Reported},
         operations::readiness::{self, Readiness},
     },
+    http::{body, errors::MalformedRequest},
 };
 
 pub fn router(app: &App) -> Router {
@@ -24,7 +24,7 @@ pub fn router(app: &App) -> Router {
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .route("/mail/bounces/{recipient}", post(bounce).layer(DefaultBodyLimit::max(MAX_REPORT_BYTES)))
+        .route("/mail/bounces/{recipient}", post(bounce))
         .with_state(app.clone())
 }
 
@@ -41,7 +41,17 @@ async fn readyz(State(app): State<App>) -> (StatusCode, String) {
 const MAX_REPORT_BYTES: usize = 256 * 1_024;
 
 /// Takes a delivery report that the operator's mail system received for the return path of a mail.
-async fn bounce(State(app): State<App>, Path(recipient): Path<String>, report: Bytes) -> (StatusCode, String) {
+async fn bounce(State(app): State<App>, Path(recipient): Path<String>, request: Request) -> (StatusCode, String) {
+    if app.config.mail.bounce_to.is_none() {
+        return (StatusCode::NOT_FOUND, "mail.bounce_to is not set\n".to_owned());
+    }
+    let report = match body::collect(request.into_body(), MAX_REPORT_BYTES).await {
+        Ok(report) => report,
+        Err(MalformedRequest::TooLarge(_)) => {
+            return (StatusCode::PAYLOAD_TOO_LARGE, "the report is too large\n".to_owned());
+        }
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the report did not arrive. Try again later\n".to_owned()),
+    };
     if app.fence() != Fence::Open {
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -54,7 +64,7 @@ async fn bounce(State(app): State<App>, Path(recipient): Path<String>, report: B
         }
         Ok(Reported::Ignored(why)) => (StatusCode::OK, format!("ignored: {}\n", why.as_str())),
         Ok(Reported::NotOurs) => (
-            StatusCode::NOT_FOUND,
+            StatusCode::BAD_REQUEST,
             "not a return path of this installation: check mail.bounce_to, and pass the recipient of the bounce\n"
                 .to_owned(),
         ),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use data_encoding::HEXLOWER;
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -26,6 +27,14 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The certificate that a client proved to have, by its SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerCertificate([u8; 32]);
+
+impl PeerCertificate {
+    /// The beginning of the SHA-256, by which operators find the certificate.
+    #[must_use]
+    pub fn name(&self) -> String {
+        HEXLOWER.encode(&self.0[..8])
+    }
+}
 
 /// The TLS configuration of a listener.
 pub struct ServerTls {

@@ -1,5 +1,6 @@
 //! What operators watch: mails that wait, and the sizes of tables.
 
+use service_rules::Timestamp;
 use uuid::Uuid;
 
 use crate::database::{Connection, Error};
@@ -20,14 +21,14 @@ pub struct TableSize {
     pub bytes: i64,
 }
 
-/// Counts the mails in the outbox, up to `limit` of them.
-pub async fn count_mails(db: &Connection, limit: i64) -> Result<WaitingMails, Error> {
+/// Counts the mails in the outbox whose next attempt is before `before`, up to `limit` of them.
+pub async fn count_mails(db: &Connection, before: Timestamp, limit: i64) -> Result<WaitingMails, Error> {
     let row = db
         .query_opt(
             r"/* housekeeping */
-              select (select count(*) from (select from outbox limit $1) o) as waiting,
-                     (select id from outbox order by id limit 1) as oldest",
-            &[&limit],
+              select (select count(*) from (select from outbox where next_attempt_at < $2 limit $1) o) as waiting,
+                     (select id from outbox where next_attempt_at < $2 order by id limit 1) as oldest",
+            &[&limit, &before],
         )
         .await?
         .ok_or_else(|| super::impossible("outbox", "id"))?;

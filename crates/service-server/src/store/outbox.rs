@@ -1,6 +1,6 @@
 //! Table `outbox`: sealed mail that is to be sent.
 
-use service_api::ids::{Id as _, MailId};
+use service_api::ids::{Id, MailId};
 use service_rules::Timestamp;
 use uuid::Uuid;
 
@@ -64,11 +64,16 @@ pub async fn mark_next_attempt(db: &Connection, mail: &ClaimedMail, at: Timestam
     db.execute(sql, &[&mail.id.uuid(), &at, &mail.id.shard().number(), &mail.attempts]).await.map(drop)
 }
 
-/// Returns mails that wait, the newest first.
-pub async fn list(db: &Connection, now: Timestamp, limit: i64) -> Result<Vec<WaitingMail>, Error> {
+/// Returns mails that wait, the newest first, and older than `before` if that is given.
+pub async fn list(
+    db: &Connection,
+    now: Timestamp,
+    before: Option<MailId>,
+    limit: i64,
+) -> Result<Vec<WaitingMail>, Error> {
     let sql = r"/* housekeeping */ select id, sealed, attempts, next_attempt_at, drop_at from outbox
-                 where drop_at > $1 order by id desc limit $2";
-    let rows = db.query(sql, &[&now, &limit]).await?;
+                 where drop_at > $1 and ($3::uuid is null or id < $3) order by id desc limit $2";
+    let rows = db.query(sql, &[&now, &limit, &before.map(Id::uuid)]).await?;
     rows.iter()
         .map(|row| {
             Ok(WaitingMail {

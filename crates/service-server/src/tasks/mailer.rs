@@ -17,7 +17,7 @@ use lettre::{
         client::{Certificate, CertificateStore, Tls, TlsParameters},
     },
 };
-use service_rules::signing::later;
+use service_rules::{Timestamp, signing::later};
 
 use crate::{
     app::App,
@@ -138,10 +138,11 @@ async fn send_waiting(app: &App, relays: &Relays) -> anyhow::Result<()> {
 }
 
 async fn hand_over(app: &App, relays: &Relays, mail: &ClaimedMail) -> anyhow::Result<()> {
-    if is_suppressed(app, mail).await? {
+    if let Some(until) = suppressed_until(app, mail).await? {
         app.metrics.mails_suppressed.inc();
-        tracing::info!(mail.id = %mail.id, "A mail was not sent, because mail to its address bounced");
-        return Ok(store::outbox::delete(&app.background_database.connect().await?, mail.id).await?);
+        tracing::info!(mail.id = %mail.id, "A mail is put off, because mail to its address bounced");
+        let db = app.background_database.connect().await?;
+        return Ok(store::outbox::mark_next_attempt(&db, mail, until).await?);
     }
     let sent = relays.send(app, mail).await;
     let db = app.background_database.connect().await?;
@@ -159,15 +160,15 @@ async fn hand_over(app: &App, relays: &Relays, mail: &ClaimedMail) -> anyhow::Re
     Ok(())
 }
 
-/// Whether mail to the address of this mail bounced, so that it is not sent.
-async fn is_suppressed(app: &App, mail: &ClaimedMail) -> anyhow::Result<bool> {
+/// Until when the mail is not sent, because mail to its address bounced; `None`: it is sent.
+async fn suppressed_until(app: &App, mail: &ClaimedMail) -> anyhow::Result<Option<Timestamp>> {
     if app.config.mail.bounce_to.is_none() {
-        return Ok(false);
+        return Ok(None);
     }
     // A mail that cannot be opened is not sent either, and that is said where it is to be sent.
-    let Ok(email) = Email::open(&app.root_keys, mail.id, &mail.sealed) else { return Ok(false) };
+    let Ok(email) = Email::open(&app.root_keys, mail.id, &mail.sealed) else { return Ok(None) };
     let db = app.background_database.connect().await?;
-    Ok(bounces::suppressed_until(app, &db, email.to()).await?.is_some())
+    Ok(bounces::suppressed_until(app, &db, email.to()).await?)
 }
 
 /// Why a mail was not sent.

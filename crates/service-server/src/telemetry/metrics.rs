@@ -296,7 +296,7 @@ impl Metrics {
         registry.register("mails_failed", "Failed attempts to send a mail", self.mails_failed.clone());
         registry.register(
             "mails_suppressed",
-            "Mails that were not sent, because their address bounced",
+            "Mails that were put off, because their address bounced",
             self.mails_suppressed.clone(),
         );
         registry.register("mail_bounces", "Bounces that were reported, by outcome", self.mail_bounces.clone());

@@ -13,7 +13,9 @@ use crate::{
 };
 
 /// The most mails that are opened to find those to one address, beginning with the newest.
-const MAX_OPENED: i64 = 100_000;
+const MAX_OPENED: usize = 100_000;
+/// How many are read and opened before others get their turn.
+const OPENED_AT_ONCE: i64 = 200;
 
 /// A mail that waits. Its text is never shown.
 #[derive(Serialize)]
@@ -49,11 +51,14 @@ pub async fn list(
         Some(user_id) => event.subject(user_id).insert(&db).await?,
         None => event.insert(&db).await?,
     }
-    let rows = if to.is_some() { MAX_OPENED } else { limit.into() };
-    let waiting = store::outbox::list(&db, now, rows).await?;
-    let mut shown = Vec::new();
-    for mail in &waiting {
-        shown.extend(show(app, mail, to));
+    let (mut shown, mut opened, mut last) = (Vec::new(), 0, None);
+    while shown.len() < usize::from(limit) && opened < MAX_OPENED {
+        let waiting = store::outbox::list(&db, now, last, OPENED_AT_ONCE).await?;
+        let Some(oldest) = waiting.last() else { break };
+        (last, opened) = (Some(oldest.id), opened + waiting.len());
+        shown.extend(waiting.iter().filter_map(|mail| show(app, mail, to)));
+        // A node serves requests meanwhile.
+        tokio::task::yield_now().await;
     }
     shown.truncate(limit.into());
     db.commit().await?;

@@ -92,6 +92,7 @@ async fn support_edge(State(app): State<App>, mut request: Request, next: Next) 
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let call = SupportCall::ALL.iter().find(|call| Some(call.path()) == matched).map_or(UNMATCHED, |call| call.label());
     let id: Arc<str> = random::request_id(app.clock.now()).to_string().into();
+    let certificate = request.extensions().get::<PeerCertificate>().map(PeerCertificate::name);
     request.extensions_mut().insert(RequestIdText(id.clone()));
     let span = tracing::error_span!("request", request.id = &*id, route = call);
     let response = match Box::pin(run(&app, request, next).instrument(span)).await {
@@ -101,7 +102,7 @@ async fn support_edge(State(app): State<App>, mut request: Request, next: Next) 
     let response = edge::finish(response, &id, None);
     let status = response.status();
     let ms = began.elapsed().as_secs_f64() * 1_000.0;
-    tracing::info!(call, status = status.as_u16(), ms, request.id = &*id, "Support call");
+    tracing::info!(call, certificate, status = status.as_u16(), ms, request.id = &*id, "Support call");
     app.metrics.support_called(call, outcome(status));
     response
 }

@@ -145,7 +145,7 @@ fn a_node_measures_itself_its_limits_and_its_database() -> Result<()> {
         let queued = random::uuid(server.now() - Duration::from_secs(90))?;
         let row = format!(
             "insert into outbox (id, shard, sealed, attempts, next_attempt_at, drop_at)
-             values ('{queued}', 0, '', 1, 'infinity', 'infinity')"
+             values ('{queued}', 0, '', 1, now() + interval '1 minute', 'infinity')"
         );
         server.sql(&row).await?;
         measurements::measure(&app).await?;
