@@ -1,5 +1,7 @@
 //! Mail that bounces: which reports count, for how long no mail is sent, and what ends that.
 
+use std::process::Stdio;
+
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::try_join_all;
 use reqwest::Method;
@@ -11,6 +13,7 @@ use service_testkit::{
     response::TestResponse,
     server::{Setup, TestServer},
 };
+use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::support::{
     admin::run,
@@ -216,6 +219,37 @@ fn a_warning_is_put_off_and_not_lost_and_the_status_is_all_that_is_recorded() ->
         server.app.mail_waiting.notify_one();
         let warning = server.mailbox.next_mail_to(ANN).await?;
         ensure!(warning.text.contains("Build server"), "{}", warning.text);
+        Ok(())
+    })
+}
+
+/// Runs the program that Postfix calls, as it does; returns its exit code.
+async fn call_program(node: &str, recipient: &str) -> Result<Option<i32>> {
+    let mut program = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/mail/serviced-bounce"));
+    let mut child = program.args([node, recipient]).stdin(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut input = child.stdin.take().context("the program has no input")?;
+    // It may end before it has read all.
+    drop(input.write_all(REPORT.as_bytes()).await);
+    drop(input);
+    Ok(child.wait().await?.code())
+}
+
+#[test]
+fn the_program_for_postfix_passes_bounces_and_nothing_that_a_stranger_invents() -> Result<()> {
+    setup().on_system_clock().run(async |server| {
+        let bounced = mail(server).await?;
+        let node = server.ops.url.as_str();
+        for recipient in
+            ["bounces+[1-500]@mail.service.example", "\"bounces+{a,b}\"@mail.service.example", "a b@acme.test"]
+        {
+            assert_eq!(call_program(node, recipient).await?, Some(0), "{recipient}");
+        }
+        let refused = "service_mail_bounces_total{outcome=\"refused\"} 0";
+        ensure!(server.app.metrics.render_prometheus().contains(refused), "a node got what a stranger invented");
+        assert_eq!(call_program(node, "bounces+abc@mail.service.example").await?, Some(0), "it is not kept");
+        assert_eq!(call_program(&format!("{node}/elsewhere"), &bounced.from).await?, Some(75), "it stays in the queue");
+        assert_eq!(call_program(node, &bounced.from).await?, Some(0));
+        assert_eq!(count(server, "suppressed_addresses").await?, 1);
         Ok(())
     })
 }
