@@ -30,7 +30,7 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) async fn run() -> Result<()> {
     if !Postfix::can_start() {
-        say_error("── Skipped: Postfix is not installed (`.ci/install drills`), or this is not root, which it needs");
+        say_error("── Skipped: Postfix is not installed (`.ci/install nightly`), or this is not root, which it needs");
         return Ok(());
     }
     let cluster = Cluster::start_quiet()?;
