@@ -55,11 +55,13 @@ pub(super) async fn run(options: &SoakOptions) -> Result<()> {
     let cluster = Cluster::start_quiet()?;
     let installation = Installation::start(&DrillDatabase::create(&cluster).await?).await?;
     fill_caches(&installation).await?;
+    // Shorter than nodes keep an idle connection, as in `deploy/proxy`: a request on one that a node just closes would fail.
+    let client = Client::builder().pool_idle_timeout(Duration::from_secs(30)).build()?;
     let per_node = (options.rate / u32::try_from(installation.nodes.len())?).max(1);
     let mut loads = Vec::new();
     for node in &installation.nodes {
         let sessions = installation.sign_in(USERS).await?;
-        loads.push(Load::start(&Client::new(), &node.http.url, sessions, per_node));
+        loads.push(Load::start(&client, &node.http.url, sessions, per_node));
     }
     let samples = watch_nodes(&installation, length).await?;
     let mut tally = Tally::default();
