@@ -15,7 +15,7 @@ use super::{
 pub struct MailConfig {
     pub from: String,
     pub first: MailServer,
-    /// Gets every second attempt to send a mail.
+    /// Gets mail that the first server does not take.
     pub second: Option<MailServer>,
     /// The address that return paths are made of, so that mail systems report there what they could not deliver.
     pub bounce_to: Option<lettre::Address>,

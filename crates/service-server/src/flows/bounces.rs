@@ -23,7 +23,7 @@ use crate::{
     store::{self, audit_events::AuditEventQuery, suppressed_addresses::BouncedMail},
 };
 
-/// The most sign-ins that are looked at. The others of three days are through a company's provider.
+/// The most sign-ins since a mail was sent that are looked at, from the newest.
 const MAX_SIGN_INS: i64 = 100;
 
 /// What came of a report.

@@ -38,13 +38,13 @@ impl Default for Operator {
 }
 
 impl Operator {
-    /// `None`: the name is empty, too long, or has control characters.
+    /// `None`: the name is empty, too long, or has characters that are not seen.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         is_line(name, MAX_NAME_CHARS).then(|| Self { name: name.to_owned(), reason: None, through: None })
     }
 
-    /// Adds why the operator acts. `None`: the reason is empty, too long, or has control characters.
+    /// Adds why the operator acts. `None`: the reason is empty, too long, or has characters that are not seen.
     #[must_use]
     pub fn because(self, reason: &str) -> Option<Self> {
         is_line(reason, MAX_REASON_CHARS).then(|| Self { reason: Some(reason.to_owned()), ..self })

@@ -55,7 +55,7 @@ async fn bounce(State(app): State<App>, Path(recipient): Path<String>, request: 
     if app.fence() != Fence::Open {
         return (
             StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: the database is a restored backup. Try again later\n".to_owned(),
+            "not ready: the database may be a restored backup. Try again later\n".to_owned(),
         );
     }
     match bounces::report(&app, &recipient, &report).await {
