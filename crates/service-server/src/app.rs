@@ -1,6 +1,6 @@
 //! The state that all requests and background tasks share.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use axum::body::Bytes;
 use quick_cache::sync::Cache;
@@ -90,8 +90,8 @@ pub struct AppState {
     pub user_limits: UserLimits,
     pub search_turns: SearchTurns,
     pub support_attempts: SupportAttempts,
-    /// The TLS configuration of the support listener, if it is on.
-    pub support_tls: Option<Arc<ServerTls>>,
+    /// The TLS configuration of the support listener, if it is on and this process serves it.
+    pub support_tls: OnceLock<Arc<ServerTls>>,
     /// Where the TXT records of domains are looked up.
     pub dns: Dns,
     outbound: Arc<Outbound>,
@@ -145,7 +145,6 @@ impl App {
         };
         let database = pool(config.database.credential_connections)?;
         let leaving = CancellationToken::new();
-        let support_tls = config.support.as_ref().map(|support| server_tls::read(&support.files)).transpose()?;
         let node_id = random::uuid(clock.now())?;
         let traces = Traces::new(&config.traces, node_id, &metrics)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
@@ -170,7 +169,7 @@ impl App {
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
             support_attempts: SupportAttempts::default(),
-            support_tls: support_tls.map(|tls| Arc::new(ServerTls::new(tls, &leaving))),
+            support_tls: OnceLock::new(),
             dns: Dns::new(config.dns.servers.clone()),
             documents: DocumentFetcher::new(outbound.clone(), config.documents.allowed_networks.clone()),
             outbound,
@@ -248,7 +247,7 @@ impl AppState {
             traces.take_over(secrets);
         }
         self.outbound.replace_tls(tls);
-        if let (Some(current), Some(new)) = (&self.support_tls, support_tls) {
+        if let (Some(current), Some(new)) = (self.support_tls.get(), support_tls) {
             current.replace(new);
         }
         *self.mail_relays.write().unwrap_or_else(PoisonError::into_inner) = relays;

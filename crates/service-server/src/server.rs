@@ -23,7 +23,10 @@ use crate::{
         rotate_signing_keys,
     },
     http::{connection, ops, router, support},
-    net::{file_descriptors, server_tls::ServerTls},
+    net::{
+        file_descriptors,
+        server_tls::{self, ServerTls},
+    },
     node_limits::network_places::{Holder, NetworkPlaces},
     tasks::{
         domain_checks, heartbeat, housekeeping, mailer, measurements,
@@ -60,6 +63,10 @@ impl Server {
     pub async fn start(config: Config, clock: Clock) -> anyhow::Result<Self> {
         let connections = file_descriptors::raise_limit(&config)?;
         let app = App::new(config, clock)?;
+        if let Some(support) = &app.config.support {
+            let tls = server_tls::read(&support.files)?;
+            app.support_tls.get_or_init(|| Arc::new(ServerTls::new(tls, &app.leaving)));
+        }
         let public = bind(app.config.http.listen)?;
         let ops_listener = bind(app.config.http.ops_listen)?.listen(BACKLOG)?;
         let support = app.config.support.as_ref().map(|support| bind(support.listen)).transpose()?;
@@ -81,7 +88,7 @@ impl Server {
         let listener = public.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
         let public = BoundListener { listener, router: router::router(&app), connections, is_public: true, tls: None };
         server.spawn("public_listener", |app, progress| accept(app, public, progress));
-        if let (Some(socket), Some(tls)) = (support, &app.support_tls) {
+        if let (Some(socket), Some(tls)) = (support, app.support_tls.get()) {
             let support = BoundListener {
                 listener: socket.listen(BACKLOG)?,
                 router: support::router(&app),

@@ -20,6 +20,7 @@ use crate::{
     app::App,
     clock::Clock,
     config::{Config, Sources},
+    net::server_tls,
 };
 
 /// The version, and the commit that it was built from. A build is told the commit, so that it does not depend on Git.
@@ -121,7 +122,10 @@ async fn execute(arguments: &Arguments, sources: &Sources) -> anyhow::Result<()>
         Config::read(sources).map_err(|problems| anyhow::anyhow!("the configuration is invalid:\n{problems}"))?;
     match command {
         Command::ScanSecrets { .. } => {}
-        Command::CheckConfig => output::say("The configuration is valid."),
+        Command::CheckConfig => {
+            config.support.map(|support| server_tls::read(&support.files)).transpose()?;
+            output::say("The configuration is valid.");
+        }
         Command::Run => Box::pin(serve::run(config, sources, arguments.config.as_deref())).await?,
         Command::Healthcheck => healthcheck::run(config.http.ops_listen).await?,
         Command::Doctor => doctor::run(config, sources.warnings()).await?,

@@ -169,6 +169,9 @@ impl Sources {
                 Err(error) => return self.report(format!("{source} names a file that cannot be read: {error}")),
             }
         } else {
+            if setting.key.ends_with(".key_file") {
+                self.check_permissions(value, source);
+            }
             value.to_owned()
         };
         let of_environment = |source: &str| source.starts_with("environment variable");

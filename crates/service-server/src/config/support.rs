@@ -1,9 +1,8 @@
 //! The settings of the support listener.
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf};
 
 use super::{sources::Reader, values::base_url};
-use crate::net::server_tls;
 
 const LISTEN: &str = "support.listen";
 const URL: &str = "support.url";
@@ -20,7 +19,8 @@ pub struct SupportConfig {
     pub files: ServerTlsFiles,
 }
 
-/// The files of a listener that requires client certificates.
+/// The files of a listener that requires client certificates. Only a node and `check-config` read them: every other command works
+/// while an operator replaces them.
 #[derive(Clone, Debug)]
 pub struct ServerTlsFiles {
     pub certificate: PathBuf,
@@ -49,11 +49,5 @@ pub(super) fn support(from: &mut Reader<'_>, public_url: &str) -> Option<Support
     let path = |key| from.optional(key).map(PathBuf::from).unwrap_or_default();
     let files =
         ServerTlsFiles { certificate: path(CERTIFICATE_FILE), key: path(KEY_FILE), client_ca: path(CLIENT_CA_FILE) };
-    if let Err(problem) = server_tls::read(&files) {
-        from.report(&format!("{CERTIFICATE_FILE}, {KEY_FILE} or {CLIENT_CA_FILE} cannot be used: {problem:#}"));
-    }
-    if fs::metadata(&files.key).is_ok_and(|file| file.permissions().mode() & 0o002 != 0) {
-        from.report(&format!("{KEY_FILE} names a file that other users can write to: run chmod o-w on it"));
-    }
     Some(SupportConfig { listen: listen?, url: url?, files })
 }

@@ -9,7 +9,7 @@
 //! Codes expire meanwhile, and warnings arrive later. A code that a user enters proves that mail arrives, and ends the suppression.
 
 use serde_json::json;
-use service_api::{audit_events::EventName, ids::UserId};
+use service_api::audit_events::EventName;
 use service_rules::{Timestamp, bounces, email::Address, lifetimes::SUPPRESSION, signing::later};
 
 use crate::{
@@ -20,11 +20,8 @@ use crate::{
         delivery_report::failed_recipients,
         return_path::{ReturnPath, name_of},
     },
-    store::{self, audit_events::AuditEventQuery, suppressed_addresses::BouncedMail},
+    store::{self, suppressed_addresses::BouncedMail},
 };
-
-/// The most sign-ins since a mail was sent that are looked at, from the newest.
-const MAX_SIGN_INS: i64 = 100;
 
 /// What came of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,30 +89,16 @@ async fn judge(app: &App, recipient: &str, message: &[u8]) -> anyhow::Result<Rep
         return Ok(Reported::Ignored(IgnoredBecause::AddressNotWrong));
     };
     let db = app.background_database.begin().await?;
-    let account = store::emails::find_user(&db, email_key(app, &db, &address).await?).await?;
-    if let Some(account) = &account
-        && has_signed_in(&db, account.user_id, path.sent_at).await?
-    {
-        return Ok(Reported::Ignored(IgnoredBecause::Known));
-    }
     let bounced = BouncedMail { name: &path.name, sent_at: path.sent_at };
     let Some(until) = store::suppressed_addresses::suppress(&db, &bounced, now).await? else {
         return Ok(Reported::Ignored(IgnoredBecause::Known));
     };
-    if let Some(account) = account {
+    if let Some(account) = store::emails::find_user(&db, email_key(app, &db, &address).await?).await? {
         let details = json!({ "status": status, "suppressedUntil": until.to_string() });
         node_event(EventName::MailBounced, now, details)?.user(account.user_id).insert(&db).await?;
     }
     db.commit().await?;
     Ok(Reported::Suppressed(until))
-}
-
-/// Whether the user has entered a code since then, so that mail arrives.
-async fn has_signed_in(db: &Connection, user_id: UserId, since: Timestamp) -> Result<bool, Error> {
-    let event = Some(EventName::SignInSucceeded);
-    let query = AuditEventQuery { event, since: Some(since), until: None, before: None, limit: MAX_SIGN_INS };
-    let signed_in = store::audit_events::list_by_user(db, user_id, &query).await?;
-    Ok(signed_in.iter().any(|stored| stored.event.details.get("method").is_some_and(|method| method == "otp")))
 }
 
 /// Returns until when no mail is sent to the address; `None`: mail is sent to it.
@@ -126,7 +109,8 @@ pub async fn suppressed_until(app: &App, db: &Connection, address: &str) -> Resu
     store::suppressed_addresses::find(db, &name_of(&app.root_keys, address), app.clock.now()).await
 }
 
-/// Ends the suppression of an address, because mail to it arrived, or because an operator says so.
+/// Records that mail to an address arrives, or that an operator says so: mail is sent to it again, and bounces of mails from before
+/// do not count.
 pub async fn lift(app: &App, db: &Connection, address: &Address) -> Result<(), Error> {
     if app.config.mail.bounce_to.is_none() {
         return Ok(());

@@ -90,6 +90,10 @@ impl ServerTls {
 /// Reads the files: TLS 1.3, for clients with a certificate of these authorities. There is no resumption, so that every
 /// connection presents a certificate that is valid now.
 pub fn read(files: &ServerTlsFiles) -> anyhow::Result<ServerConfig> {
+    read_all(files).context("the files of the support listener cannot be used")
+}
+
+fn read_all(files: &ServerTlsFiles) -> anyhow::Result<ServerConfig> {
     let mut roots = RootCertStore::empty();
     let authorities = config::certificates(&files.client_ca)?;
     authorities.into_iter().try_for_each(|der| roots.add(der)).context("a client authority is not a certificate")?;

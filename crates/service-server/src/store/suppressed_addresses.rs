@@ -1,4 +1,5 @@
-//! Table `suppressed_addresses`: email addresses that no mail is sent to for a while, because mail to them bounced.
+//! Table `suppressed_addresses`: email addresses that no mail is sent to for a while, because mail to them bounced, and addresses
+//! that mail arrived at lately. For the latter, `suppressed_until` is when it arrived.
 
 use service_rules::{Timestamp, bounces::SUPPRESSED_SECONDS, lifetimes::SUPPRESSION, signing::later};
 
@@ -22,7 +23,7 @@ pub async fn suppress(db: &Connection, mail: &BouncedMail<'_>, now: Timestamp) -
                  set bounces = least(kept.bounces + 1, cardinality($5)),
                      suppressed_until =
                          least($3 + ($5)[least(kept.bounces + 1, cardinality($5))] * interval '1 s', $6)
-               where kept.suppressed_until <= $4
+               where kept.suppressed_until < $4 or (kept.suppressed_until = $4 and kept.bounces > 0)
               returning suppressed_until",
             &[
                 &mail.name,
@@ -45,9 +46,11 @@ pub async fn find(db: &Connection, name: &[u8], now: Timestamp) -> Result<Option
     row.map(|row| Ok(row.try_get("suppressed_until")?)).transpose()
 }
 
-/// Records that mail to the address arrived. Bounces of mails that were sent before do not suppress it any more.
+/// Records that mail to the address arrived, whether it was suppressed or not. Bounces of mails that were sent before do not
+/// suppress it any more.
 pub async fn lift(db: &Connection, name: &[u8], now: Timestamp) -> Result<(), Error> {
-    let sql = r"update suppressed_addresses set bounces = 0, suppressed_until = $3 where name = $1 and shard = $2";
+    let sql = r"insert into suppressed_addresses (name, shard, bounces, suppressed_until) values ($1, $2, 0, $3)
+                on conflict (name, shard) do update set bounces = 0, suppressed_until = $3";
     db.execute(sql, &[&name, &super::shard_of_key(name), &now]).await.map(drop)
 }
 

@@ -189,7 +189,7 @@ fn the_calls_of_support_are_on_no_other_listener() -> Result<()> {
 fn a_server_without_the_setting_has_no_support_listener() -> Result<()> {
     with_server(async |server| {
         assert_eq!(server.support_address, None);
-        ensure!(server.app.support_tls.is_none(), "TLS is configured");
+        ensure!(server.app.support_tls.get().is_none(), "TLS is configured");
         let body = json!({ "client_id": "supc_x", "client_assertion_type": ASSERTION_TYPE, "client_assertion": "x" });
         for call in SupportCall::ALL {
             assert_eq!(server.http.post(call.path(), &body).await?.status, 404, "{}", call.path());

@@ -63,6 +63,15 @@ fn files_and_urls_that_cannot_be_used_are_errors() -> Result<()> {
         }
         let other = authority.path("tool.key");
         check(server, &[("support.key_file", &other)], Some("do not belong together"))?;
+        // An operator replaces one file after the other. Meanwhile every other command works, also the probe of a node.
+        let mut half_renewed = server.settings.clone();
+        half_renewed.set("support.key_file", &other);
+        half_renewed.set("http.ops_listen", server.ops.url.trim_start_matches("http://"));
+        let mut probe = command(Path::new(env!("CARGO_BIN_EXE_serviced")), &half_renewed, "healthcheck");
+        let probe = tokio::task::spawn_blocking(move || probe.output()).await??;
+        ensure!(probe.status.success(), "{}", String::from_utf8(probe.stderr)?);
+        fs::set_permissions(authority.path("server.key"), fs::Permissions::from_mode(0o604))?;
+        ensure!(said(&server.settings)?[0].1.contains("names a file that other users can read"), "there is no warning");
         fs::set_permissions(authority.path("server.key"), fs::Permissions::from_mode(0o602))?;
         check(server, &[], Some("run chmod o-w on it"))
     })
