@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     audit::{chain, keys::AuditKeys},
+    batches::grants::GrantBatches,
     clock::Clock,
     config::{Config, DatabaseConfig},
     crypto::{random, root_keys::RootKeys},
@@ -64,6 +65,8 @@ pub struct AppState {
     /// The pool for credentials: signing in, refreshing, authenticating, and everything that the other pools do not
     /// serve.
     pub database: Database,
+    /// Reads and rotates grants for refreshes that arrive together.
+    pub grant_batches: GrantBatches,
     /// The pool for content and search. Slow requests there take no connection from credentials.
     pub content_database: Database,
     /// The pool for background tasks: mail, sealing, deleting.
@@ -151,6 +154,7 @@ impl App {
         Ok(Self(Arc::new(AppState {
             locales: Locales::with_brand(&config.brand)?,
             stylesheet: config.brand.stylesheet(),
+            grant_batches: GrantBatches::new(&database, &config.database, &metrics.refresh_batch),
             database,
             content_database: pool(config.database.content_connections)?,
             background_database: pool(config.database.background_connections)?,

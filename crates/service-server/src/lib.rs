@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod audit;
+pub mod batches;
 pub mod brand;
 pub mod cli;
 pub mod clock;

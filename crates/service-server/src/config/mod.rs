@@ -28,7 +28,7 @@ pub(crate) use self::values::is_local;
 use self::values::{
     ALLOWED_ISSUERS, FAILURE_SHARE, NETWORK_RATES, NETWORKS, RAISED_NETWORKS, RATE, WINDOWS, allowed_issuers, base_url,
     bearer_token, collector_url, database_urls, domains, failure_share, filter, hosts, hosts_and_ports, keep_days,
-    network_rates, networks, raised_networks, rate, root_keys, sample_ratio, windows,
+    network_rates, networks, raised_networks, rate, root_keys, sample_ratio, windows, yes_or_no,
 };
 pub use self::{
     database_url::{ClientCertificate, DatabaseUrl},
@@ -95,6 +95,8 @@ pub struct DatabaseConfig {
     /// The timeout of a statement. It is shorter than PostgreSQL's own, because after that a commit reports success
     /// although it is not replicated.
     pub deadline: Duration,
+    /// Whether refreshes that arrive together share statements, which then touch several shards of one database.
+    pub coalesce: bool,
 }
 
 /// Rate limits.
@@ -263,6 +265,7 @@ fn database(from: &mut sources::Reader<'_>) -> DatabaseConfig {
         content_connections: content,
         background_connections: background,
         deadline: from.seconds_below("database.deadline_seconds", 5.0, "more than 0 and less than 5 seconds"),
+        coalesce: from.checked("database.coalesce", "yes or no", yes_or_no),
     }
 }
 

@@ -125,6 +125,11 @@ pub const SETTINGS: &[Setting] = &[
         Some("2"),
         "Timeout of a database statement. After it the outcome is unknown, and the request gets 503.",
     ),
+    setting(
+        "database.coalesce",
+        Some("yes"),
+        "yes or no: whether refreshes that arrive together share statements. no is for engines that find rows by one shard.",
+    ),
     secret(
         "secrets.root_keys",
         None,

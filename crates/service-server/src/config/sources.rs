@@ -141,7 +141,8 @@ impl Sources {
                 }
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
-                toml::Value::Boolean(_) | toml::Value::Datetime(_) => {
+                toml::Value::Boolean(value) => value.to_string(),
+                toml::Value::Datetime(_) => {
                     self.report(format!("{key} in {source} is neither a string nor a number"));
                     continue;
                 }

@@ -159,8 +159,8 @@ pub(super) fn mail_tls(text: &str) -> Option<MailTls> {
 
 pub(super) fn yes_or_no(text: &str) -> Option<bool> {
     match text {
-        "yes" => Some(true),
-        "no" => Some(false),
+        "yes" | "true" => Some(true),
+        "no" | "false" => Some(false),
         _ => None,
     }
 }

@@ -51,7 +51,7 @@ pub struct Database {
 }
 
 /// Why the database returned no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// PostgreSQL cannot be reached, is overloaded, read-only or too slow. The outcome is unknown, and a retry may succeed.
     #[error("the database is not available: {0}")]
@@ -63,7 +63,8 @@ pub enum Error {
 
 impl Error {
     /// The kind of the error, for traces.
-    const fn kind(&self) -> &'static str {
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
             Self::Defect(_) => "defect",

@@ -85,6 +85,7 @@ pub async fn find_auth_time(db: &Connection, id: GrantId) -> Result<Option<Optio
 
 /// A grant with all facts that decide whether it is accepted: its user, its client, whether the user is still a member of
 /// its workspace, and until when the user's company accepts it.
+#[derive(Clone)]
 pub struct StoredGrant {
     pub id: GrantId,
     pub user_id: UserId,
@@ -112,37 +113,35 @@ impl StoredGrant {
     }
 }
 
-/// Returns a grant by its id. An interactive session has the deadline of the sign-in that it began with, and none if it began
-/// with a code. Other grants have the deadline of the user's tokens.
+/// Finds a grant by its id. An interactive session has the deadline of the sign-in that it began with, and none if it began with
+/// a code. Other grants have the deadline of the user's tokens.
+pub(super) const FIND: &str = r"select g.user_id, g.scopes, g.workspace_id, g.audience, g.salt, g.base, g.issued, g.issued_key,
+             g.rotated_at, g.rotated_from, g.created_at, g.expires_at, g.made_revoked_at is not null as lineage_revoked,
+             case when g.revoked_at is not null then coalesce(g.revoked_because, 'revoked_by_admin') end
+                 as revoked_because,
+             u.email, u.disabled_at is not null as user_disabled,
+             g.workspace_id is not null and m.user_id is null as workspace_left,
+             coalesce(g.sso_until, case when g.client_id not in ('service-web', 'service-cli') then s.tokens_until end)
+                 as sso_until,
+             case when g.sso_until is null then s.connection_id else g.connection_id end as connection_id,
+             c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
+             c.redirect_uris,
+             c.disabled_at is not null as disabled
+        from grants g
+        join users u on u.id = g.user_id and u.shard = g.shard
+        join clients c on c.id = g.client_id
+        left join memberships m on m.user_id = g.user_id and m.workspace_id = g.workspace_id and m.shard = g.shard
+                               and m.ended_at is null
+        left join user_connections s on s.user_id = g.user_id and s.shard = g.shard
+       where g.id = $1 and g.shard = $2";
+
+/// Returns a grant by its id.
 pub async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, Error> {
-    let row = db
-        .query_opt(
-            r"select g.user_id, g.scopes, g.workspace_id, g.audience, g.salt, g.base, g.issued, g.issued_key,
-                     g.rotated_at, g.rotated_from, g.created_at, g.expires_at, g.made_revoked_at is not null as lineage_revoked,
-                     case when g.revoked_at is not null then coalesce(g.revoked_because, 'revoked_by_admin') end
-                         as revoked_because,
-                     u.email, u.disabled_at is not null as user_disabled,
-                     g.workspace_id is not null and m.user_id is null as workspace_left,
-                     coalesce(g.sso_until, case when g.client_id not in ('service-web', 'service-cli') then s.tokens_until end)
-                         as sso_until,
-                     case when g.sso_until is null then s.connection_id else g.connection_id end as connection_id,
-                     c.id as client_id, c.name, c.kind, c.may_use_otp, c.may_introspect, c.auth_method, c.secret_digest,
-                     c.redirect_uris,
-                     c.disabled_at is not null as disabled
-                from grants g
-                join users u on u.id = g.user_id and u.shard = g.shard
-                join clients c on c.id = g.client_id
-                left join memberships m on m.user_id = g.user_id and m.workspace_id = g.workspace_id and m.shard = g.shard
-                                       and m.ended_at is null
-                left join user_connections s on s.user_id = g.user_id and s.shard = g.shard
-               where g.id = $1 and g.shard = $2",
-            &[&id.uuid(), &id.shard().number()],
-        )
-        .await?;
+    let row = db.query_opt(FIND, &[&id.uuid(), &id.shard().number()]).await?;
     row.map(|row| stored(id, &row)).transpose()
 }
 
-fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
+pub(super) fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
     let impossible = |column| super::impossible("grants", column);
     let reason: Option<&str> = row.try_get("revoked_because")?;
     let client = super::clients::read(row, "client_id")?;
@@ -176,6 +175,7 @@ fn stored(id: GrantId, row: &Row) -> Result<StoredGrant, Error> {
 }
 
 /// The new state of a grant after a rotation.
+#[derive(Clone)]
 pub struct GrantRotation {
     pub to: Generations,
     pub issued_key: u8,

@@ -4,8 +4,9 @@
 //! raw string literal, so that a test can find them all and prepare each against the migrated schema.
 //!
 //! A statement about tables with a column `shard` touches the rows of one shard, unless a comment at its beginning says
-//! otherwise: `/* every shard */`, `/* entered spaces */` for those of the user and of one workspace, or `/* housekeeping */`
-//! for background work on all rows of a database. The other tables belong to no user, and every database has them for
+//! otherwise: `/* every shard */`, `/* entered spaces */` for those of the user and of one workspace,
+//! `/* shards of one database */` for rows of several users, or `/* housekeeping */` for background work on all rows of a
+//! database. The other tables belong to no user, and every database has them for
 //! itself. See `service_api::shard`.
 
 pub mod address_key;
@@ -30,6 +31,7 @@ pub mod deleted_contents;
 pub mod deletions;
 pub mod devices;
 pub mod emails;
+pub mod grant_batches;
 pub mod grants;
 pub mod idempotency_keys;
 pub mod identities;

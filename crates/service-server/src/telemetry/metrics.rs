@@ -41,6 +41,8 @@ pub struct Metrics {
     pub revocation_seconds: Histogram,
     pub signing_keys_age: Gauge<f64, AtomicU64>,
     pub database_wait: Histogram,
+    /// How many refreshes share a statement.
+    pub refresh_batch: Histogram,
     pub otp_sends_refused: Counter,
     pub otp_sends_used: Gauge<f64, AtomicU64>,
     pub forwarding_peers_ignored: Counter,
@@ -64,6 +66,7 @@ pub struct Metrics {
 }
 
 const REVOCATION_BUCKETS_SECONDS: [f64; 10] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const BATCH_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 const LATENCY_BUCKETS_SECONDS: [f64; 13] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
@@ -125,6 +128,7 @@ impl Metrics {
             revocation_seconds: Histogram::new(REVOCATION_BUCKETS_SECONDS),
             signing_keys_age: Gauge::default(),
             database_wait: Histogram::new(LATENCY_BUCKETS_SECONDS),
+            refresh_batch: Histogram::new(BATCH_BUCKETS),
             otp_sends_refused: Counter::default(),
             otp_sends_used: Gauge::default(),
             forwarding_peers_ignored: Counter::default(),
@@ -229,6 +233,7 @@ impl Metrics {
             "Time that requests and tasks wait for a database connection",
             self.database_wait.clone(),
         );
+        registry.register("refresh_batch_size", "Refreshes that one statement writes", self.refresh_batch.clone());
         registry.register("trace_spans", "Spans of traces, by outcome", self.trace_spans.clone());
         registry.register("ready", "1 if /readyz is 200", self.ready.clone());
         registry.register("requests_room", "Free request slots", self.room.clone());

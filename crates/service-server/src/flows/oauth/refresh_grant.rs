@@ -7,6 +7,9 @@
 //! 4. One guarded statement advances the grant, in place. If another request advanced it first, begin again at 2.
 //! 5. A replay revokes the grant; that is committed before the request is refused.
 //!
+//! Requests that arrive together share the statements of 2 and 4 (`batches/grants.rs`). A request whose grant a batch did not
+//! advance goes alone from then on, and waits for the transaction that was in its way. So does everything that writes more.
+//!
 //! No session is lost if this node stops between these steps: the presented token stays valid until its successor is used.
 
 use service_api::{
@@ -27,7 +30,8 @@ use service_rules::{
 
 use crate::{
     app::App,
-    database::{Connection, Error},
+    batches::grants::InBatch,
+    database::Error,
     flows::{
         RequestMeta,
         authenticate::{grant_facts, sso_deadline},
@@ -40,6 +44,7 @@ use crate::{
     },
     store::{
         self,
+        grant_batches::WantedRotation,
         grants::{GrantRotation, StoredGrant},
     },
     telemetry::traces,
@@ -79,11 +84,13 @@ pub async fn refresh<K: TokenKind>(
     let token = UnverifiedToken::read::<K>(text).ok_or_else(|| not_accepted(None))?;
     let proof = verify_proof(app, meta, client).await?;
     let refreshing = Refreshing { app, meta, client, token, now };
-    for _ in 0..MAX_REFRESH_ATTEMPTS {
-        let db = app.database.connect().await?;
-        let found = store::grants::find(&db, refreshing.token.grant_id).await?;
-        let Some(mut grant) = found else { return Err(unknown_grant(&db, client).await?) };
-        grant.facts.sso_until = sso_deadline(&db, grant.connection_id, grant.facts.sso_until, now).await?;
+    for attempt in 0..MAX_REFRESH_ATTEMPTS {
+        let found = app.grant_batches.find(refreshing.token.grant_id).await?;
+        let Some(mut grant) = found else { return Err(unknown_grant(app, client).await?) };
+        if grant.facts.sso_until.is_some_and(|until| until <= now) {
+            let db = app.database.connect().await?;
+            grant.facts.sso_until = sso_deadline(&db, grant.connection_id, grant.facts.sso_until, now).await?;
+        }
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
         // Each kind of refresh token is accepted at its own endpoint only.
         let is_right_endpoint = (K::PREFIX == McpRefresh::PREFIX) == (grant.client.id == SERVICE_MCP);
@@ -98,12 +105,10 @@ pub async fn refresh<K: TokenKind>(
         match verdict {
             RotationVerdict::Refuse(RotationRefusal::NotAccepted) => return Err(not_accepted(None)),
             RotationVerdict::Refuse(RotationRefusal::Inactive(reason)) => {
-                drop(db);
                 replay::note_revoked(app, meta, &grant, refreshing.token.generation, now).await?;
                 return Err(inactive(reason, &grant));
             }
             RotationVerdict::Revoke(reason) => {
-                drop(db);
                 let replay = Replay { grant: &grant, presented: refreshing.token.generation, reason };
                 if replay.revoke(app, meta, now).await? {
                     return Err(not_accepted(Some(reason)));
@@ -114,7 +119,8 @@ pub async fn refresh<K: TokenKind>(
             | RotationVerdict::Supersede
             | RotationVerdict::FastForward => {
                 let scopes = check_request(app, request, &grant)?;
-                if let Some(pair) = refreshing.advance(db, &grant, verdict, scopes).await? {
+                let step = Step { verdict, may_share: attempt == 0 };
+                if let Some(pair) = refreshing.advance(&grant, step, scopes).await? {
                     return Ok(pair);
                 }
             }
@@ -138,10 +144,10 @@ const fn inactive(reason: Reason, grant: &StoredGrant) -> TokenError {
 
 /// The error for a refresh token of a session that does not exist. A client that does not exist either is told so: then it
 /// registers again, instead of sending its user to a page that knows no such app.
-async fn unknown_grant(db: &Connection, client: &PresentedClient) -> Result<TokenError, Error> {
+async fn unknown_grant(app: &App, client: &PresentedClient) -> Result<TokenError, Error> {
     // A client with a metadata document is known by its URL, whether or not it was stored.
     let Some(id) = client.id.as_ref().filter(|id| !id.starts_with("https://")) else { return Ok(not_accepted(None)) };
-    let is_known = store::clients::find(db, id).await?.is_some();
+    let is_known = store::clients::find(&app.database.connect().await?, id).await?.is_some();
     Ok(if is_known { not_accepted(None) } else { TokenError::InvalidClient })
 }
 
@@ -169,6 +175,14 @@ fn check_request(app: &App, request: &TokenRequest, grant: &StoredGrant) -> Resu
     Ok(scopes::narrow(request.scope.as_deref(), grant.scopes)?)
 }
 
+/// A verdict to be carried out.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    verdict: RotationVerdict,
+    /// Whether the grant may be advanced in a batch with others.
+    may_share: bool,
+}
+
 struct Refreshing<'a> {
     app: &'a App,
     meta: &'a RequestMeta,
@@ -191,22 +205,21 @@ impl Refreshing<'_> {
     /// Carries out a verdict that issues tokens. `None`: another request advanced the grant first.
     async fn advance<K: TokenKind>(
         &self,
-        db: Connection,
         grant: &StoredGrant,
-        verdict: RotationVerdict,
+        step: Step,
         scopes: Scopes,
     ) -> anyhow::Result<Option<TokenResponse<K>>> {
         let seen = grant.facts.generations;
-        let (key, issued) = match rotation::next(verdict, self.token.generation, seen) {
+        let (key, issued) = match rotation::next(step.verdict, self.token.generation, seen) {
             Some(to) => {
                 let key = self.app.root_keys.key_in_use();
                 let advance = GrantRotation { to, issued_key: key, at: self.now, from: self.meta.address.to_string() };
-                if !self.write(db, grant, &advance, verdict).await? {
+                if !self.write(grant, advance, step).await? {
                     return Ok(None);
                 }
                 (key, to.issued)
             }
-            None if verdict == RotationVerdict::Repeat => {
+            None if step.verdict == RotationVerdict::Repeat => {
                 let key = grant.issued_key;
                 (key.ok_or_else(|| anyhow::anyhow!("a rotated grant has no issued_key"))?, seen.issued)
             }
@@ -225,26 +238,29 @@ impl Refreshing<'_> {
         issue::sign_pair(self.app, &access, seed.derive(self.app, key, issued)?, self.now).map(Some)
     }
 
-    async fn write(
-        &self,
-        db: Connection,
-        grant: &StoredGrant,
-        advance: &GrantRotation,
-        verdict: RotationVerdict,
-    ) -> anyhow::Result<bool> {
+    /// Advances a grant; `false`: another request advanced it first, or is about to.
+    async fn write(&self, grant: &StoredGrant, rotation: GrantRotation, step: Step) -> anyhow::Result<bool> {
         let seen = grant.facts.generations;
-        if verdict != RotationVerdict::FastForward {
-            return Ok(store::grants::advance(&db, grant.id, seen, advance).await?);
+        if step.verdict == RotationVerdict::FastForward {
+            return self.fast_forward(grant, &rotation).await;
         }
-        drop(db);
+        let wanted = WantedRotation { id: grant.id, seen, rotation };
+        if step.may_share
+            && let Some(rotated) = self.app.grant_batches.rotate(&wanted).await?
+        {
+            return Ok(rotated == InBatch::Rotated);
+        }
+        let db = self.app.database.connect().await?;
+        Ok(store::grants::advance(&db, grant.id, seen, &wanted.rotation).await?)
+    }
+
+    async fn fast_forward(&self, grant: &StoredGrant, rotation: &GrantRotation) -> anyhow::Result<bool> {
         let db = self.app.database.begin().await?;
-        let advanced = store::grants::advance(&db, grant.id, seen, advance).await?;
+        let advanced = store::grants::advance(&db, grant.id, grant.facts.generations, rotation).await?;
         if advanced {
-            store::audit_events::insert(
-                &db,
-                &replay::event(self.meta, EventName::RefreshFastForwarded, grant, self.token.generation, self.now)?,
-            )
-            .await?;
+            let event =
+                replay::event(self.meta, EventName::RefreshFastForwarded, grant, self.token.generation, self.now)?;
+            store::audit_events::insert(&db, &event).await?;
             db.commit().await?;
         }
         Ok(advanced)

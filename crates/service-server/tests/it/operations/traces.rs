@@ -37,7 +37,7 @@ async fn span_of(collector: &TraceCollector, response: &TestResponse) -> Result<
 #[test]
 fn a_request_has_a_span_with_its_route_and_its_statements() -> Result<()> {
     let collector = TraceCollector::start(Manner::Takes)?;
-    collector.setup().run(async |server| {
+    collector.setup().set("database.coalesce", "no").run(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
         let missing = "prj_01kabcdefghjkmnpqrstvwxyz0";
         let path = format!("/v1/projects/{missing}?workspaceId=personal");
@@ -69,6 +69,20 @@ fn a_request_has_a_span_with_its_route_and_its_statements() -> Result<()> {
             assert!(time(part, "startTimeUnixNano") >= time(&span, "startTimeUnixNano"), "{part}");
             assert!(time(part, "endTimeUnixNano") <= time(&span, "endTimeUnixNano"), "{part}");
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_refresh_has_a_span_for_each_batch_and_for_its_statement_if_it_is_alone() -> Result<()> {
+    let collector = TraceCollector::start(Manner::Takes)?;
+    collector.setup().run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read").await?;
+        let span = span_of(&collector, &server.refresh(&ann.refresh_token).await?).await?;
+        let parts = collector.spans().into_iter().filter(|part| part["parentSpanId"] == span["spanId"]);
+        let names: Vec<_> = parts.map(|part| part["name"].as_str().unwrap_or_default().to_owned()).collect();
+        let alone = ["connection", "select grants", "select grant_batches", "connection", "with grant_batches"];
+        assert_eq!(names, [&alone[..], &["update grant_batches"]].concat());
         Ok(())
     })
 }

@@ -1,5 +1,6 @@
 //! Refresh tokens: verdicts, races, growth.
 
+pub(crate) mod batches;
 pub(crate) mod growth;
 pub(crate) mod races;
 pub(crate) mod sequences;
