@@ -1,5 +1,5 @@
-//! Refreshing: the refresh grant of `POST /oauth/token` against `pgbench` with the same two statements, in a small
-//! table and in a large one.
+//! Refreshing: the refresh grant of `POST /oauth/token` against `pgbench` with the same two statements one by
+//! one, in a small table and in a large one, and with one, some and many connections.
 
 use std::{
     net::SocketAddr,
@@ -24,29 +24,41 @@ pub(crate) const GRANTS: &str = include_str!("../../../crates/service-server/src
 /// The prefix of ids of grants, which differ in their last twelve digits.
 pub(crate) const ID_PREFIX: &str = "00000000-0000-7000-8000-";
 
+/// A table size, and the connections of the load.
+struct RefreshLoad {
+    name: &'static str,
+    grants: u32,
+    connections: u64,
+}
+
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Measured>> {
-    let sizes: &[(&'static str, u32)] =
-        if bench.quick { &[("refresh_1e4", 10_000)] } else { &[("refresh_1e4", 10_000), ("refresh_1e6", 1_000_000)] };
+    let size = |name, grants, connections| RefreshLoad { name, grants, connections };
+    let mut sizes = vec![size("refresh_1e4", 10_000, bench.connections)];
+    if !bench.quick {
+        sizes.push(size("refresh_1e6", 1_000_000, bench.connections));
+        sizes.push(size("refresh_128", 10_000, 128));
+        sizes.push(size("refresh_1", 10_000, 1));
+    }
     let mut measured = Vec::new();
-    for (name, grants) in sizes {
-        measured.push(at_size(bench, name, *grants).await?);
+    for size in sizes {
+        measured.push(at_size(bench, &size).await?);
     }
     Ok(measured)
 }
 
-/// Measures one table size. The service refreshes one half of the grants, pgbench the other.
-async fn at_size(bench: &Bench, name: &'static str, grants: u32) -> Result<Measured> {
+/// Measures one size. The service refreshes one half of the grants, pgbench the other.
+async fn at_size(bench: &Bench, &RefreshLoad { name, grants, connections }: &RefreshLoad) -> Result<Measured> {
     seed(&bench.cluster.url(&bench.database), grants).await?;
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text(grants)?)?;
     let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
-    let holder = Arc::new(Holder::new(bench, grants / 2)?);
+    let holder = Arc::new(Holder::new(bench, grants / 2, connections)?);
     let mut measured = Measured { name, ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
-        measured.bare.push(pgbench::run(bench, script.path())?);
+        measured.bare.push(pgbench::run_as(&bench.target(), script.path(), connections)?);
         let holder = holder.clone();
         let request = move |connection, number| holder.request(connection, number);
-        let seen = load::run(ours, bench.connections, bench.round, request).await?;
+        let seen = load::run(ours, connections, bench.round, request).await?;
         ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
         measured.ours.push(seen.per_second());
     }
@@ -83,10 +95,10 @@ struct Holder {
 }
 
 impl Holder {
-    fn new(bench: &Bench, grants: u32) -> Result<Self> {
+    fn new(bench: &Bench, grants: u32, connections: u64) -> Result<Self> {
         let root_keys = RootKeys::new(&server::config(&bench.settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
-        Ok(Self { root_keys, generations, connections: bench.connections })
+        Ok(Self { root_keys, generations, connections })
     }
 
     /// Returns the next refresh of a connection. Each connection has grants of its own, and takes them in no order.

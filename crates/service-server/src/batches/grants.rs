@@ -9,7 +9,11 @@ use super::{BatchStatement, Batches};
 use crate::{
     config::DatabaseConfig,
     database::{Database, Error},
-    store::{self, grant_batches::WantedRotation, grants::StoredGrant},
+    store::{
+        self,
+        grant_batches::{ReadGrant, WantedRotation},
+        grants::StoredGrant,
+    },
     telemetry::traces,
 };
 
@@ -47,9 +51,9 @@ impl GrantBatches {
             let answer = reads.ask(id, self.limit).await;
             traces::end(span, answer.as_ref().err().map(Error::kind));
             match answer {
-                // The fault may be another's.
+                // PostgreSQL refused the statement. The fault may be another's.
                 Err(Error::Defect(_)) => {}
-                answer => return Ok(answer?.map(Arc::unwrap_or_clone)),
+                answer => return Ok(answer?.transpose()?.map(Arc::unwrap_or_clone)),
             }
         }
         store::grants::find(&self.database.connect().await?, id).await
@@ -75,14 +79,14 @@ struct ReadGrants {
 
 impl BatchStatement for ReadGrants {
     type Question = GrantId;
-    type Answer = Option<Arc<StoredGrant>>;
+    type Answer = Option<ReadGrant>;
 
     const TURNS: usize = 2;
 
     async fn run(&self, ids: &[GrantId]) -> Result<Vec<Self::Answer>, Error> {
         let db = self.database.connect().await?;
         if let [id] = ids {
-            return Ok(vec![store::grants::find(&db, *id).await?.map(Arc::new)]);
+            return Ok(vec![store::grants::find(&db, *id).await.map(|found| found.map(Arc::new)).transpose()]);
         }
         let found = store::grant_batches::find(&db, ids).await?;
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
@@ -101,9 +105,9 @@ impl BatchStatement for RotateGrants {
     const TURNS: usize = 1;
 
     async fn run(&self, wanted: &[WantedRotation]) -> Result<Vec<Self::Answer>, Error> {
-        self.sizes.observe(f64::from(u32::try_from(wanted.len()).unwrap_or(u32::MAX)));
         let db = self.database.connect().await?;
         let rotated = store::grant_batches::rotate(&db, wanted).await?;
+        self.sizes.observe(rotated.iter().map(|rotated| f64::from(u8::from(*rotated))).sum());
         Ok(rotated.into_iter().map(|rotated| if rotated { InBatch::Rotated } else { InBatch::NotRotated }).collect())
     }
 }

@@ -1,7 +1,9 @@
 //! Statements for several callers at once.
 //!
 //! A caller that finds a free turn goes to the database at once, alone. What arrives while all turns are taken waits for the next
-//! one, and is one batch: one statement, and one commit. There is no timer, so that no caller waits for others to arrive.
+//! one, and is one batch: one statement, and one commit. No caller waits for others to arrive.
+//!
+//! A connection that is dead or slow does not stop the others: what has waited for [`PATIENCE`] gets another turn.
 
 pub mod grants;
 
@@ -19,12 +21,18 @@ use crate::database::Error;
 /// The most questions of one batch.
 const MAX_BATCH: usize = 256;
 
+/// How long a caller waits for the statements that are under way, before it has another one begin beside them. A database that is
+/// well answers sooner.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The most turns, when statements that are under way do not end. Half of the smallest pool for credentials by default.
+const MAX_TURNS: usize = 4;
+
 /// A statement that answers several questions.
 pub trait BatchStatement: Send + Sync + 'static {
     type Question: Send;
     type Answer: Send;
 
-    /// How many batches are under way at once.
+    /// How many batches are under way at once, if each ends within [`PATIENCE`].
     const TURNS: usize;
 
     /// Returns one answer for each question, in their order.
@@ -62,7 +70,14 @@ impl<S: BatchStatement> Batches<S> {
     pub async fn ask(&self, question: S::Question, limit: Duration) -> Result<S::Answer, Error> {
         let answer = match self.0.take_turn(question) {
             Place::Turn(turn, question) => timeout(limit, turn.alone(question)).await,
-            Place::Waiting(answer) => timeout(limit, answer).await.map(|answer| answer.unwrap_or_else(|_| Err(lost()))),
+            Place::Waiting(mut answer) => {
+                let mut soon = timeout(PATIENCE, &mut answer).await;
+                if soon.is_err() {
+                    self.0.add_turn();
+                    soon = timeout(limit, answer).await;
+                }
+                soon.map(|answer| answer.unwrap_or_else(|_| Err(lost())))
+            }
         };
         answer.unwrap_or_else(|_| Err(Error::Unavailable("no answer in time; the outcome is unknown".into())))
     }
@@ -96,6 +111,16 @@ impl<S: BatchStatement> Shared<S> {
         let (caller, answer) = oneshot::channel();
         queue.waiting.push_back(Waiting { question, caller });
         Place::Waiting(answer)
+    }
+
+    /// Has another task run what waits, unless there are enough turns.
+    fn add_turn(self: &Arc<Self>) {
+        let mut queue = self.queue();
+        if !queue.waiting.is_empty() && queue.running < MAX_TURNS {
+            queue.running += 1;
+            drop(queue);
+            tokio::spawn(Turn { shared: self.clone(), has_begun: false }.run());
+        }
     }
 
     /// Returns the next batch, without the callers who do not wait any more; empty: nothing waits.
@@ -180,3 +205,6 @@ impl<S: BatchStatement> Drop for Turn<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

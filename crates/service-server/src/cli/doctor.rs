@@ -15,7 +15,7 @@ use crate::{
     flows::operations::check_root_keys,
     net::{
         outbound::{AcceptedResponse, AllowedNetworks, Outbound, OutboundRequest, PlainHttp},
-        tls,
+        server_tls, tls,
     },
     tasks::mailer,
 };
@@ -59,6 +59,14 @@ pub(crate) async fn run(config: Config, warnings: &[String]) -> anyhow::Result<(
         check_mail(&app.config).await,
         "Check the settings mail.*, then try `serviced mail test ADDRESS`.",
     );
+    if let Some(support) = &app.config.support {
+        let files = server_tls::read(&support.files).map(drop);
+        show(
+            "Support listener",
+            files,
+            "Check the files of the settings support.*: a node does not start without them.",
+        );
+    }
     let advice = "Check DNS, the proxy and its certificate. Before the first node runs, this is expected.";
     show("Public URL", check_base_url(&app.config).await, advice);
     ensure!(failed == 0, "{failed} of the checks failed");

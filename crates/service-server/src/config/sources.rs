@@ -29,6 +29,11 @@ pub struct Problem(pub String);
 #[derive(Debug)]
 pub struct Problems(pub Vec<Problem>);
 
+/// Whether a setting is yes or no, by its default.
+fn is_yes_or_no(key: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.key == key && matches!(setting.default, Some("yes" | "no")))
+}
+
 impl Sources {
     /// Reads the file, if any, and the environment, which overrides the file.
     #[must_use]
@@ -141,8 +146,8 @@ impl Sources {
                 }
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
-                toml::Value::Boolean(value) => value.to_string(),
-                toml::Value::Datetime(_) => {
+                toml::Value::Boolean(value) if is_yes_or_no(&key) => value.to_string(),
+                toml::Value::Boolean(_) | toml::Value::Datetime(_) => {
                     self.report(format!("{key} in {source} is neither a string nor a number"));
                     continue;
                 }

@@ -128,7 +128,8 @@ fn connection_settings(settings: &config::DatabaseConfig) -> anyhow::Result<Conf
         .keepalives_idle(Duration::from_secs(10))
         .options(
             "-c idle_in_transaction_session_timeout=10s -c statement_timeout=5s -c lock_timeout=1s \
-             -c client_connection_check_interval=1s -c synchronous_commit=on",
+             -c client_connection_check_interval=1s -c synchronous_commit=on \
+             -c default_transaction_isolation=read\\ committed",
         );
     require_tls_abroad(&mut url)?;
     Ok(url)

@@ -25,14 +25,17 @@ pub static FIND_SEVERAL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// A grant, or why its row cannot be read.
+pub type ReadGrant = Result<Arc<StoredGrant>, Error>;
+
 /// Returns the grants with these ids that exist.
-pub async fn find(db: &Connection, ids: &[GrantId]) -> Result<HashMap<GrantId, Arc<StoredGrant>>, Error> {
+pub async fn find(db: &Connection, ids: &[GrantId]) -> Result<HashMap<GrantId, ReadGrant>, Error> {
     let different: HashSet<GrantId> = ids.iter().copied().collect();
     let (uuids, shards): (Vec<_>, Vec<_>) = different.iter().map(|id| (id.uuid(), id.shard().number())).unzip();
     let rows = db.query(&FIND_SEVERAL, &[&uuids, &shards]).await?;
     let read = |row| {
         let id = GrantId::from(tokio_postgres::Row::try_get::<_, Uuid>(row, "id")?);
-        Ok((id, Arc::new(stored(id, row)?)))
+        Ok((id, stored(id, row).map(Arc::new)))
     };
     rows.iter().map(read).collect()
 }

@@ -40,8 +40,8 @@ pub async fn suppress(db: &Connection, mail: &BouncedMail<'_>, now: Timestamp) -
 
 /// Returns until when no mail is sent to the address; `None`: mail is sent to it.
 pub async fn find(db: &Connection, name: &[u8], now: Timestamp) -> Result<Option<Timestamp>, Error> {
-    let sql =
-        r"select suppressed_until from suppressed_addresses where name = $1 and shard = $2 and suppressed_until > $3";
+    let sql = r"select suppressed_until from suppressed_addresses
+           where name = $1 and shard = $2 and suppressed_until > $3 and bounces > 0";
     let row = db.query_opt(sql, &[&name, &super::shard_of_key(name), &now]).await?;
     row.map(|row| Ok(row.try_get("suppressed_until")?)).transpose()
 }

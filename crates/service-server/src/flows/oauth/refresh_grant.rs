@@ -8,7 +8,7 @@
 //! 5. A replay revokes the grant; that is committed before the request is refused.
 //!
 //! Requests that arrive together share the statements of 2 and 4 (`batches/grants.rs`). A request whose grant a batch did not
-//! advance goes alone from then on, and waits for the transaction that was in its way. So does everything that writes more.
+//! advance writes alone from then on, and waits for the transaction that was in its way. So does everything that writes more.
 //!
 //! No session is lost if this node stops between these steps: the presented token stays valid until its successor is used.
 

@@ -264,10 +264,7 @@ fn what_is_no_setting_is_named_with_the_nearest_that_is() -> Result<()> {
         ),
         ("base_url_file = \"a\"", format!("base_url_file in {file} is not a known setting")),
         ("http = \"a\"", format!("http in {file} is not a known setting")),
-        (
-            "[http]\nlisten = true",
-            format!("http.listen `true` (from http.listen in {file}) is not an address and port"),
-        ),
+        ("[http]\nlisten = true", format!("http.listen in {file} is neither a string nor a number")),
         ("base_url = 2026-01-01", format!("base_url in {file} is neither a string nor a number")),
         ("[http]\ntrusted_proxies = [10]", format!("http.trusted_proxies in {file} is ")),
         ("[[http]]\nlisten = \"a\"", format!("http in {file} is ")),

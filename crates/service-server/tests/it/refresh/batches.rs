@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, future::Future, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::{join_all, try_join_all};
 use service_api::ids::Id as _;
+use service_rules::rotation::Generations;
+use service_server::store::{self, grant_batches::WantedRotation, grants::GrantRotation};
 use service_testkit::{
     fault_proxy::FaultProxy,
     process::Process,
@@ -142,7 +144,8 @@ async fn between_the_statements(
     let held = server.app.content_database.begin().await?;
     held.execute("lock table grants in share mode", &[]).await?;
     let waiting = async {
-        let waits = "select count(*) > 0 from pg_locks where not granted and relation = 'grants'::regclass";
+        // The first alone, and the rest in a batch.
+        let waits = "select count(*) > 1 from pg_locks where not granted and relation = 'grants'::regclass";
         while server.sql(waits).await?.as_deref() != Some("t") {
             tokio::task::yield_now().await;
         }
@@ -188,7 +191,7 @@ fn a_connection_that_dies_before_the_commit_costs_503_and_rotates_nothing() -> R
         })
         .await?;
         let failed = responses.iter().filter(|response| response.status == 503).count();
-        ensure!(failed > 0, "no batch has failed");
+        assert_eq!(failed, USERS, "not all of them were asked for before the connections died");
         let rotated = server.sql("select count(*) from grants where issued > 1").await?;
         assert_eq!(rotated, Some((USERS - failed).to_string()), "a refresh that failed has written");
         for (session, response) in sessions.iter().zip(&responses) {
@@ -223,6 +226,41 @@ fn a_response_that_is_lost_after_the_commit_costs_503_and_the_retry_gets_the_suc
 }
 
 #[test]
+fn a_row_that_postgresql_refuses_to_write_fails_its_own_refresh_only() -> Result<()> {
+    setup().run(async |server| {
+        let sessions = users(server).await?;
+        let refused = &sessions[USERS - 1];
+        let id = refused.grant_id.uuid();
+        server.sql(&format!("alter table grants add constraint refused check (issued < 2 or id <> '{id}')")).await?;
+        let responses = refresh_together(server, &tokens(&sessions)).await?;
+        let (last, others) = responses.split_last().context("no response")?;
+        assert_eq!(last.status, 500, "{}", last.text);
+        others.iter().try_for_each(|response| signed_in(response).map(drop))
+    })
+}
+
+#[test]
+fn a_batch_rotates_no_grant_that_was_rotated_since_it_was_read() -> Result<()> {
+    with_server(async |server| {
+        let (ann, bob) =
+            (server.sign_in("ann@acme.test", "read").await?, server.sign_in("bob@acme.test", "read").await?);
+        server.sql(&format!("update grants set base = 2, issued = 3 where id = '{}'", ann.grant_id.uuid())).await?;
+        let seen = Generations { base: 0, issued: 1 };
+        let wanted = [ann.grant_id, bob.grant_id, bob.grant_id].map(|id| {
+            let to = Generations { base: 1, issued: 2 };
+            let rotation = GrantRotation { to, issued_key: 1, at: server.now(), from: "127.0.0.1".to_owned() };
+            WantedRotation { id, seen, rotation }
+        });
+        let rotated = store::grant_batches::rotate(&server.app.database.connect().await?, &wanted).await?;
+        assert_eq!(rotated, [false, true, false]);
+        assert_eq!(column(server, ann.grant_id, "base || ' ' || issued").await?.as_deref(), Some("2 3"));
+        assert_eq!(column(server, bob.grant_id, "base || ' ' || issued").await?.as_deref(), Some("1 2"));
+        check_refused(&server.refresh(&ann.refresh_token).await?, Some("replayed"));
+        Ok(())
+    })
+}
+
+#[test]
 fn a_row_that_cannot_be_read_fails_its_own_refresh_only() -> Result<()> {
     setup().run(async |server| {
         let sessions = users(server).await?;
@@ -236,7 +274,7 @@ fn a_row_that_cannot_be_read_fails_its_own_refresh_only() -> Result<()> {
 }
 
 #[test]
-fn a_caller_that_leaves_disturbs_no_other() -> Result<()> {
+fn a_client_that_closes_its_connection_disturbs_no_other() -> Result<()> {
     setup().run(async |server| {
         let sessions = users(server).await?;
         let (leaving, staying) = sessions.split_at(USERS / 2);
