@@ -1,6 +1,11 @@
 //! Refreshes that arrive together share statements. Each caller gets its own result, whatever happens to the others.
 
-use std::{collections::BTreeSet, future::Future, path::Path};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    future::Future,
+    path::Path,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::{join_all, try_join_all};
@@ -121,17 +126,22 @@ fn a_replay_in_a_batch_ends_its_own_grant_only() -> Result<()> {
 fn a_grant_that_another_transaction_holds_delays_only_its_own_refresh() -> Result<()> {
     setup().run(async |server| {
         let sessions = users(server).await?;
+        let locked = &sessions[USERS / 2];
         let held = server.app.content_database.begin().await?;
-        let id = sessions[0].grant_id.uuid();
-        held.execute("select from grants where id = $1 for update", &[&id]).await?;
-        let others = async {
-            let responses = refresh_together(server, &tokens(&sessions[1..])).await?;
-            responses.iter().try_for_each(|response| signed_in(response).map(drop))?;
-            drop(held);
-            anyhow::Ok(())
+        held.execute("select from grants where id = $1 for update", &[&locked.grant_id.uuid()]).await?;
+        // It is released when all others have their responses.
+        let (held, left) = (RefCell::new(Some(held)), Cell::new(USERS - 1));
+        let refresh = async |session: &SignedIn| {
+            let response = server.refresh(&session.refresh_token).await?;
+            if session.grant_id != locked.grant_id {
+                left.set(left.get() - 1);
+            }
+            if left.get() == 0 {
+                drop(held.take());
+            }
+            signed_in(&response).map(drop)
         };
-        let (delayed, ()) = tokio::try_join!(server.refresh(&sessions[0].refresh_token), others)?;
-        signed_in(&delayed).map(drop)
+        together(server, sessions.iter().map(refresh).collect()).await?.into_iter().collect()
     })
 }
 
