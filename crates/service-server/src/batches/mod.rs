@@ -3,7 +3,7 @@
 //! A caller that finds a free turn goes to the database at once, alone. What arrives while all turns are taken waits for the next
 //! one, and is one batch: one statement, and one commit. No caller waits for others to arrive.
 //!
-//! A connection that is dead or slow does not stop the others: what has waited for [`PATIENCE`] gets another turn.
+//! A connection that is dead or slow does not stop the others: what has waited for `PATIENCE` gets another turn.
 
 pub mod grants;
 
@@ -32,7 +32,7 @@ pub trait BatchStatement: Send + Sync + 'static {
     type Question: Send;
     type Answer: Send;
 
-    /// How many batches are under way at once, if each ends within [`PATIENCE`].
+    /// How many batches are under way at once, if each ends within `PATIENCE`.
     const TURNS: usize;
 
     /// Returns one answer for each question, in their order.
