@@ -24,7 +24,7 @@ const MAX_BATCH: usize = 256;
 /// How long a caller waits for the statements that are under way, before it has another one begin beside them. A database that is
 /// well answers sooner.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The most turns, when statements that are under way do not end. Half of the smallest pool for credentials by default.
+/// The most turns, when statements that are under way do not end. By default a node has twice as many connections for credentials.
 const MAX_TURNS: usize = 4;
 
 /// A statement that answers several questions.
