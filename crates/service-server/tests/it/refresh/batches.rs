@@ -56,7 +56,7 @@ fn tokens(sessions: &[SignedIn]) -> Vec<&str> {
     sessions.iter().map(|session| session.refresh_token.as_str()).collect()
 }
 
-/// How many statements rotated grants, and how many rotations they were asked for.
+/// How many statements rotated grants, and how many grants they rotated.
 fn batches(server: &TestServer) -> Result<(usize, usize)> {
     let text = server.app.metrics.render_prometheus();
     let value = |name: &str| {
