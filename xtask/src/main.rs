@@ -18,6 +18,7 @@ mod files;
 mod man;
 mod map;
 mod mcp_interop;
+mod memory;
 mod nightly;
 mod ops;
 mod progress;

@@ -65,6 +65,49 @@ where
     Ok(seen)
 }
 
+/// Sends what `request` returns at this rate, however long the responses take. Returns the time of each request in milliseconds, from
+/// the moment at which it was due.
+pub async fn at_rate<F>(address: SocketAddr, connections: u64, pace: Pace, request: F) -> Result<Vec<f64>>
+where
+    F: Fn(u64, u64) -> Vec<u8> + Send + Sync + Clone + 'static,
+{
+    let between = Duration::from_secs_f64(1.0 / pace.per_second);
+    let began = tokio::time::Instant::now();
+    let mut loops = JoinSet::new();
+    for connection in 0..connections {
+        let (request, first) = (request.clone(), began + between * u32::try_from(connection)?);
+        let mut ticks = tokio::time::interval_at(first, between * u32::try_from(connections)?);
+        loops.spawn(async move {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (mut buffer, mut times) = (vec![0; 64 * 1024], Vec::new());
+            for number in 0.. {
+                let due = ticks.tick().await;
+                if due >= began + pace.duration {
+                    break;
+                }
+                stream.write_all(&request(connection, number)).await?;
+                let (success, _) = read_answer(&mut stream, &mut buffer).await?;
+                ensure!(success, "a request failed");
+                times.push(due.elapsed().as_secs_f64() * 1_000.0);
+            }
+            Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(ended) = loops.join_next().await {
+        times.extend(ended??);
+    }
+    Ok(times)
+}
+
+/// How often requests are sent, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub per_second: f64,
+    pub duration: Duration,
+}
+
 async fn one_connection<C>(address: SocketAddr, until: Instant, mut next: C) -> Result<(u64, u64)>
 where
     C: FnMut(&str) -> Vec<u8>,
@@ -91,7 +134,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool,
         let read = stream.read(&mut buffer[filled..]).await?;
         ensure!(read > 0, "the server closed the connection");
         filled += read;
-        let Some(head) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let Some(head) = memchr::memmem::find(&buffer[..filled], b"\r\n\r\n") else { continue };
         let text = std::str::from_utf8(&buffer[..head])?;
         let length = text.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;

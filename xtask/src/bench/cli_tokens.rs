@@ -34,7 +34,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
     let response = bench.server.http.get("/v1/whoami", Some(&tokens[0].1)).await?;
     ensure!(response.status == 200, "the token does not work: {}", response.text);
-    let bare = Bare::start(&response.text)?;
+    let bare = Bare::start(&response.headers, &response.text)?;
     let script = tempfile::NamedTempFile::new()?;
     let id = format!("('{}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid", &OWNER[..24]);
     let find = fill(statement(CLI_TOKENS, "select t.user_id")?, &[&id, SHARD]);

@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
-use axum::{Router, http::header};
+use axum::{
+    Router,
+    http::{HeaderMap, header},
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ServerCapabilities, ServerConfig},
@@ -58,7 +61,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let called = http.send(request.header(header::CONTENT_TYPE, "application/json").body(call.clone())).await?;
     ensure!(called.status == 200, "whoami does not work: {}", called.text);
     let result = called.body["result"]["structuredContent"].clone();
-    let bare = super::bare::Bare::start(&result.to_string())?;
+    let bare = super::bare::Bare::start(&HeaderMap::new(), &result.to_string())?;
     let ours: SocketAddr = address(http)?;
     let sent = format!(
         "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\

@@ -9,7 +9,10 @@ mod bare;
 mod cli_token_issuing;
 mod cli_tokens;
 pub(crate) mod engine;
+mod feed;
+mod half_load;
 mod half_sent;
+mod idle;
 mod mcp;
 mod others;
 mod otp_creation;
@@ -38,7 +41,7 @@ pub(crate) struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`,
-    /// `slow_provider`, `audit` or `refresh`
+    /// `slow_provider`, `audit`, `refresh`, `half_load`, `idle` or `feed`
     #[arg(long)]
     only: Option<String>,
     /// Compare with another revision instead: both are built and run in alternating rounds
@@ -62,7 +65,7 @@ pub(crate) struct BenchOptions {
 }
 
 /// The measurements in their order.
-const MEASUREMENTS: [&str; 10] = [
+const MEASUREMENTS: [&str; 13] = [
     "mcp",
     "whoami",
     "otp_creation",
@@ -73,6 +76,9 @@ const MEASUREMENTS: [&str; 10] = [
     "slow_provider",
     "audit",
     "refresh",
+    "half_load",
+    "idle",
+    "feed",
 ];
 
 /// What both sides of a measurement share.
@@ -177,6 +183,15 @@ async fn measure(options: &BenchOptions) -> Result<()> {
         for measured in refresh::measure(&bench).await? {
             report(&measured, options.json);
         }
+    }
+    if wanted("half_load") {
+        half_load::measure(&bench, options.json).await?;
+    }
+    if wanted("idle") {
+        idle::measure(&bench, options.json).await?;
+    }
+    if wanted("feed") {
+        feed::measure(&bench, options.json).await?;
     }
     say_error(&format!("Load of the machine after: {}", load()));
     Ok(())

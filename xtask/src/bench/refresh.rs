@@ -87,22 +87,22 @@ pub(crate) async fn seed(url: &str, grants: u32) -> Result<()> {
     Ok(())
 }
 
-/// The holder of the tokens of the first half, with the generation of each.
-struct Holder {
+/// The holder of the tokens of the first grants, with the generation of each.
+pub(super) struct Holder {
     root_keys: RootKeys,
     generations: Vec<AtomicI32>,
     connections: u64,
 }
 
 impl Holder {
-    fn new(bench: &Bench, grants: u32, connections: u64) -> Result<Self> {
+    pub(super) fn new(bench: &Bench, grants: u32, connections: u64) -> Result<Self> {
         let root_keys = RootKeys::new(&server::config(&bench.settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
         Ok(Self { root_keys, generations, connections })
     }
 
     /// Returns the next refresh of a connection. Each connection has grants of its own, and takes them in no order.
-    fn request(&self, connection: u64, number: u64) -> Vec<u8> {
+    pub(super) fn request(&self, connection: u64, number: u64) -> Vec<u8> {
         let own = self.generations.len() as u64 / self.connections;
         let place = connection * own + number.wrapping_mul(7_919) % own;
         let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));

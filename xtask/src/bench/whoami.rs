@@ -15,7 +15,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
     let token = sign_in(bench, "bench@acme.test", "read").await?;
     let response = bench.server.http.get("/v1/whoami", Some(&token)).await?;
     ensure!(response.status == 200, "whoami does not work");
-    let bare = Bare::start(&response.text)?;
+    let bare = Bare::start(&response.headers, &response.text)?;
     let address = |http: &TestClient| -> Result<SocketAddr> { Ok(http.url.trim_start_matches("http://").parse()?) };
     let (ours, logging) = (address(&bench.server.http)?, address(&bench.logging.http)?);
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");

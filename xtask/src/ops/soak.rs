@@ -13,7 +13,7 @@ use tokio::time::interval;
 use super::load::{Load, Tally};
 use super::nodes::{DrillDatabase, DrillNode, Installation};
 use super::report;
-use crate::say_error;
+use crate::{memory, say_error};
 
 /// Users of each node who read and refresh all the time.
 const USERS: usize = 10;
@@ -164,14 +164,10 @@ async fn visit(installation: &Installation, number: usize) -> Result<()> {
 
 impl Sample {
     fn take(node: &DrillNode, at: Duration) -> Result<Self> {
-        let process = format!("/proc/{}", node.pid()?);
-        let status = fs::read_to_string(format!("{process}/status"))?;
-        let kilobytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.strip_suffix("kB"));
-            Ok::<u64, anyhow::Error>(line.with_context(|| format!("the process has no {name}"))?.trim().parse()?)
-        };
-        let descriptors = fs::read_dir(format!("{process}/fd"))?.count().try_into()?;
-        Ok(Self { at, kilobytes: kilobytes("RssAnon")?, most_kilobytes: kilobytes("VmHWM")?, descriptors })
+        let pid = node.pid()?;
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.count().try_into()?;
+        let (now, most) = (memory::kilobytes(pid, "RssAnon")?, memory::kilobytes(pid, "VmHWM")?);
+        Ok(Self { at, kilobytes: now, most_kilobytes: most, descriptors })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "memory has fewer bytes than that")]

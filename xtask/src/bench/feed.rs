@@ -1,0 +1,87 @@
+//! A node that has to know a million revocations: how long it takes to start, its memory, and what a token check costs then.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use service_api::ids::GrantId;
+use service_rules::revocation::position::LANES;
+use service_server::{clock::Clock, crypto::random};
+use service_testkit::process::Process;
+use tokio_postgres::Client;
+
+use super::{Bench, idle::megabytes, median, whoami};
+use crate::{say, say_error};
+
+const REVOCATIONS: usize = 1_000_000;
+const MAX_START: Duration = Duration::from_secs(3);
+
+pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
+    let count = if bench.quick { 20_000 } else { REVOCATIONS };
+    let token = whoami::sign_in(bench, "feed@acme.test", "read").await?;
+    let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let (few, few_took) = start(bench)?;
+    let (client, connection) =
+        tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    let few_megabytes = megabytes(&few)?;
+    let address = |process: &Process| anyhow::Ok(process.http.url.trim_start_matches("http://").parse::<SocketAddr>()?);
+    // A node that follows the table would read the revocations too, so it is measured before they are there.
+    let mut rates = Vec::new();
+    for _ in 0..bench.rounds {
+        rates.push(whoami::run(bench, address(&few)?, &request).await?);
+    }
+    drop(few);
+    insert(&client, count).await?;
+    let (many, took) = start(bench)?;
+    let mut rates_after = Vec::new();
+    for _ in 0..bench.rounds {
+        rates_after.push(whoami::run(bench, address(&many)?, &request).await?);
+    }
+    let (memory, ratio) = (megabytes(&many)?, median(&rates_after) / median(&rates));
+    if json {
+        let (seconds, few_seconds) = (took.as_secs_f64(), few_took.as_secs_f64());
+        let measured = json!({ "name": "feed", "revocations": count, "start_s": seconds, "start_without_s": few_seconds, "mb": memory,
+                               "without_mb": few_megabytes, "whoami_ratio": ratio });
+        say(&measured.to_string());
+    } else {
+        say(&format!(
+            "{:24} {count} revocations: ready after {took:.1?} ({few_took:.1?} without), {memory:.1} MB ({few_megabytes:.1}), whoami × {ratio:.2}",
+            "feed"
+        ));
+    }
+    client.batch_execute("delete from revocations").await?;
+    ensure!(took <= MAX_START, "a node with {count} revocations starts in {took:?}");
+    Ok(())
+}
+
+/// Starts a node; returns it and how long it took to be ready.
+fn start(bench: &Bench) -> Result<(Process, Duration)> {
+    let began = Instant::now();
+    let process = Process::start(&bench.binary, &bench.settings, &bench.leaks)?;
+    Ok((process, began.elapsed()))
+}
+
+/// Stores revocations of as many grants, in all lanes.
+async fn insert(client: &Client, count: usize) -> Result<()> {
+    say_error(&format!("Storing {count} revocations"));
+    let now = Clock::System.now();
+    let share = count.div_ceil(LANES);
+    for lane in 0..LANES {
+        let ids = (0..share).map(|_| random::uuid(now)).collect::<Result<Vec<_>>>()?;
+        let subjects: Vec<String> = ids.iter().map(|id| GrantId::from(*id).to_string()).collect();
+        let insert = "with taken as (
+                          update revocation_lanes set last = last + cardinality($2::uuid[]), last_id = ($2::uuid[])[cardinality($2::uuid[])]
+                           where lane = $1 returning last - cardinality($2::uuid[]) as before
+                      )
+                      insert into revocations (lane, number, id, kind, subject, because, not_before, forget_at)
+                      select $1, before + place, id, 'grant', subject, 'revoked_by_user', now(), now() + interval '1 day'
+                        from taken, unnest($2::uuid[], $3::text[]) with ordinality as made (id, subject, place)";
+        client.execute(insert, &[&i16::try_from(lane)?, &ids, &subjects]).await?;
+    }
+    client.batch_execute("vacuum analyze revocations").await?;
+    Ok(())
+}
