@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     audit::{chain, keys::AuditKeys},
-    batches::grants::GrantBatches,
+    batches::{cli_tokens::CliTokenReads, grants::GrantBatches},
     clock::Clock,
     config::{Config, DatabaseConfig},
     crypto::{random, root_keys::RootKeys},
@@ -67,6 +67,8 @@ pub struct AppState {
     pub database: Database,
     /// Reads and rotates grants for refreshes that arrive together.
     pub grant_batches: GrantBatches,
+    /// Reads CLI tokens for requests that arrive together.
+    pub cli_token_reads: CliTokenReads,
     /// The pool for content and search. Slow requests there take no connection from credentials.
     pub content_database: Database,
     /// The pool for background tasks: mail, sealing, deleting.
@@ -154,6 +156,7 @@ impl App {
         Ok(Self(Arc::new(AppState {
             locales: Locales::with_brand(&config.brand)?,
             stylesheet: config.brand.stylesheet(),
+            cli_token_reads: CliTokenReads::new(&database, &config.database),
             grant_batches: GrantBatches::new(&database, &config.database, &metrics.refresh_batch),
             database,
             content_database: pool(config.database.content_connections)?,

@@ -1,28 +1,27 @@
 //! Refreshes that arrive together: they read their grants in one statement, and rotate them in another.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
 use service_api::ids::GrantId;
 
-use super::{BatchStatement, Batches};
+use super::{
+    BatchStatement, Batches,
+    reads::{SharedReads, SharedTable},
+};
 use crate::{
     config::DatabaseConfig,
-    database::{Database, Error},
-    store::{
-        self,
-        grant_batches::{ReadGrant, WantedRotation},
-        grants::StoredGrant,
-    },
+    database::{Connection, Database, Error},
+    store::{self, grant_batches::WantedRotation, grants::StoredGrant, several::FoundRows},
     telemetry::traces,
 };
 
 /// Reads and rotates grants for all requests of this node.
 pub struct GrantBatches {
-    database: Database,
+    reads: SharedReads<GrantTable>,
     limit: Duration,
     /// `None`: every request goes alone, because the engine finds rows by the one shard that a statement names.
-    batches: Option<(Batches<ReadGrants>, Batches<RotateGrants>)>,
+    rotations: Option<Batches<RotateGrants>>,
 }
 
 /// The result of a rotation in a batch.
@@ -37,31 +36,19 @@ impl GrantBatches {
     /// `sizes` observes how many grants are rotated by one statement.
     #[must_use]
     pub fn new(database: &Database, settings: &DatabaseConfig, sizes: &Histogram) -> Self {
-        let batches = settings.coalesce.then(|| {
-            let reads = Batches::new(ReadGrants { database: database.clone() });
-            (reads, Batches::new(RotateGrants { database: database.clone(), sizes: sizes.clone() }))
-        });
-        Self { database: database.clone(), limit: settings.deadline, batches }
+        let rotate = || RotateGrants { database: database.clone(), sizes: sizes.clone() };
+        let rotations = settings.coalesce.then(|| Batches::new(rotate()));
+        Self { reads: SharedReads::new(database, settings), limit: settings.deadline, rotations }
     }
 
     /// Returns a grant by its id.
     pub async fn find(&self, id: GrantId) -> Result<Option<StoredGrant>, Error> {
-        if let Some((reads, _)) = &self.batches {
-            let span = traces::part(["select", "grant_batches"]);
-            let answer = reads.ask(id, self.limit).await;
-            traces::end(span, answer.as_ref().err().map(Error::kind));
-            match answer {
-                // PostgreSQL refused the statement. The fault may be another's.
-                Err(Error::Defect(_)) => {}
-                answer => return Ok(answer?.transpose()?.map(Arc::unwrap_or_clone)),
-            }
-        }
-        store::grants::find(&self.database.connect().await?, id).await
+        self.reads.find(id).await
     }
 
     /// Rotates a grant with others. `None`: batches are off, or one of the others was refused; rotate it alone.
     pub async fn rotate(&self, wanted: &WantedRotation) -> Result<Option<InBatch>, Error> {
-        let Some((_, rotations)) = &self.batches else { return Ok(None) };
+        let Some(rotations) = &self.rotations else { return Ok(None) };
         let span = traces::part(["update", "grant_batches"]);
         let answer = rotations.ask(wanted.clone(), self.limit).await;
         traces::end(span, answer.as_ref().err().map(Error::kind));
@@ -73,23 +60,20 @@ impl GrantBatches {
     }
 }
 
-struct ReadGrants {
-    database: Database,
-}
+enum GrantTable {}
 
-impl BatchStatement for ReadGrants {
-    type Question = GrantId;
-    type Answer = Option<ReadGrant>;
+impl SharedTable for GrantTable {
+    type Id = GrantId;
+    type Row = StoredGrant;
 
-    const TURNS: usize = 2;
+    const NAME: &'static str = "grant_batches";
 
-    async fn run(&self, ids: &[GrantId]) -> Result<Vec<Self::Answer>, Error> {
-        let db = self.database.connect().await?;
-        if let [id] = ids {
-            return Ok(vec![store::grants::find(&db, *id).await.map(|found| found.map(Arc::new)).transpose()]);
-        }
-        let found = store::grant_batches::find(&db, ids).await?;
-        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    async fn find(db: &Connection, id: GrantId) -> Result<Option<StoredGrant>, Error> {
+        store::grants::find(db, id).await
+    }
+
+    async fn find_several(db: &Connection, ids: &[GrantId]) -> Result<FoundRows<GrantId, StoredGrant>, Error> {
+        store::grant_batches::find(db, ids).await
     }
 }
 

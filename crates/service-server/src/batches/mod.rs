@@ -5,7 +5,9 @@
 //!
 //! A connection that is dead or slow does not stop the others: what has waited for `PATIENCE` gets another turn.
 
+pub mod cli_tokens;
 pub mod grants;
+mod reads;
 
 use std::{
     collections::VecDeque,

@@ -108,7 +108,7 @@ pub async fn judge_access_token(
     bearer::judge(&verified.claims, &app.config.base_url, audience, now)?;
     if status == RevocationStatus::LookUp {
         // Only a newer version can read the revocation. What it changed in the tables, this version can read.
-        find_live_grant(app, verified.claims.grant, now).await?;
+        Box::pin(find_live_grant(app, verified.claims.grant, now)).await?;
     }
     Ok(())
 }
@@ -117,7 +117,8 @@ pub async fn judge_access_token(
 pub async fn verify_access_token(app: &App, token: &str) -> Result<Arc<VerifiedToken>, AuthenticateError> {
     match app.verified_tokens.get(token) {
         Some(verified) => Ok(verified),
-        None => verify_uncached(app, token).await,
+        // Here and below, what is rarely needed is boxed: it would make the futures of all requests larger.
+        None => Box::pin(verify_uncached(app, token)).await,
     }
 }
 
@@ -179,12 +180,14 @@ pub async fn find_genuine_cli_token(
     now: Timestamp,
 ) -> anyhow::Result<Option<StoredCliToken>> {
     let Some(id) = token.id() else { return Ok(None) };
-    let db = app.database.connect().await?;
-    let stored = store::cli_tokens::find(&db, id).await?;
+    let stored = app.cli_token_reads.find(id).await?;
     let Some(mut stored) = stored.filter(|stored| stored.digest.ct_eq(&sha256(token.expose())).into()) else {
         return Ok(None);
     };
-    stored.found.sso_until = sso_deadline(&db, stored.connection_id, stored.found.sso_until, now).await?;
+    if stored.found.sso_until.is_some_and(|until| until <= now) {
+        let db = app.database.connect().await?;
+        stored.found.sso_until = sso_deadline(&db, stored.connection_id, stored.found.sso_until, now).await?;
+    }
     Ok(Some(stored))
 }
 
@@ -226,7 +229,7 @@ async fn authenticate_cli_token(app: &App, text: &str, now: Timestamp) -> Result
             return Ok(AcceptedCliToken { id: known.id, credential: known.credential.clone() });
         }
     }
-    look_up(app, &token, now).await
+    Box::pin(look_up(app, &token, now)).await
 }
 
 /// Reads a CLI token from the database, and caches it.

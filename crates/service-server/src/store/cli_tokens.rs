@@ -1,6 +1,6 @@
 //! Table `cli_tokens`. The table holds the SHA-256 of a token, never the token itself.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::LazyLock};
 
 use service_api::{
     cli_tokens::{ListedCliToken, Status, StatusFilter},
@@ -12,6 +12,7 @@ use service_rules::{Timestamp, cli_tokens::CliTokenFacts, display_name::DisplayN
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::several::{self, FoundRows};
 use crate::database::{Connection, Error};
 
 /// A CLI token to be stored.
@@ -85,6 +86,7 @@ pub async fn count_live(
 }
 
 /// A token with all facts that decide whether it is accepted.
+#[derive(Clone)]
 pub struct StoredCliToken {
     pub id: CliTokenId,
     pub user_id: UserId,
@@ -96,23 +98,29 @@ pub struct StoredCliToken {
     pub found: CliTokenFacts,
 }
 
+/// Finds a token by its id.
+const FIND: &str = r"select t.user_id, t.client_id, t.name, t.digest, t.scopes, t.workspace_id, t.created_at, t.expires_at,
+             t.revoked_because, u.disabled_at is not null as user_disabled,
+             t.workspace_id is not null and m.user_id is null as workspace_left, s.tokens_until, s.connection_id
+        from cli_tokens t
+        join users u on u.id = t.user_id and u.shard = t.shard
+        left join memberships m on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.shard = t.shard
+                               and m.ended_at is null
+        left join user_connections s on s.user_id = t.user_id and s.shard = t.shard
+       where t.id = $1 and t.shard = $2";
+
+/// The same for several tokens.
+pub static FIND_SEVERAL: LazyLock<String> = LazyLock::new(|| several::for_several(FIND));
+
 /// Returns a token by its id.
 pub async fn find(db: &Connection, id: CliTokenId) -> Result<Option<StoredCliToken>, Error> {
-    let row = db
-        .query_opt(
-            r"select t.user_id, t.client_id, t.name, t.digest, t.scopes, t.workspace_id, t.created_at, t.expires_at,
-                     t.revoked_because, u.disabled_at is not null as user_disabled,
-                     t.workspace_id is not null and m.user_id is null as workspace_left, s.tokens_until, s.connection_id
-                from cli_tokens t
-                join users u on u.id = t.user_id and u.shard = t.shard
-                left join memberships m on m.user_id = t.user_id and m.workspace_id = t.workspace_id and m.shard = t.shard
-                                       and m.ended_at is null
-                left join user_connections s on s.user_id = t.user_id and s.shard = t.shard
-               where t.id = $1 and t.shard = $2",
-            &[&id.uuid(), &id.shard().number()],
-        )
-        .await?;
+    let row = db.query_opt(FIND, &[&id.uuid(), &id.shard().number()]).await?;
     row.map(|row| stored(id, &row)).transpose()
+}
+
+/// Returns the tokens with these ids that exist.
+pub async fn find_several(db: &Connection, ids: &[CliTokenId]) -> Result<FoundRows<CliTokenId, StoredCliToken>, Error> {
+    several::find(db, &FIND_SEVERAL, ids, stored).await
 }
 
 fn stored(id: CliTokenId, row: &Row) -> Result<StoredCliToken, Error> {

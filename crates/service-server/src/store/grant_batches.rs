@@ -1,43 +1,24 @@
 //! Table `grants`: statements about several rows, for refreshes that arrive together. Each touches the shards of its rows, which
 //! are all in one database.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, LazyLock},
-};
+use std::{collections::HashSet, sync::LazyLock};
 
 use service_api::ids::{GrantId, Id as _};
 use service_rules::rotation::Generations;
 use uuid::Uuid;
 
-use super::grants::{FIND, GrantRotation, StoredGrant, stored};
+use super::{
+    grants::{FIND, GrantRotation, StoredGrant, stored},
+    several::{self, FoundRows},
+};
 use crate::database::{Connection, Error};
 
 /// The statement that finds one grant, for each of several.
-///
-/// Here and below, the arrays are in subqueries, so that PostgreSQL does not plan for their lengths: it would plan the statement
-/// again each time, which takes longer than running it.
-pub static FIND_SEVERAL: LazyLock<String> = LazyLock::new(|| {
-    let one = FIND.replace("$1", "wanted.id").replace("$2", "wanted.shard");
-    format!(
-        "/* shards of one database */ select wanted.id, found.*
-           from unnest((select $1::uuid[]), (select $2::smallint[])) as wanted (id, shard), lateral ({one}) as found"
-    )
-});
-
-/// A grant, or why its row cannot be read.
-pub type ReadGrant = Result<Arc<StoredGrant>, Error>;
+pub static FIND_SEVERAL: LazyLock<String> = LazyLock::new(|| several::for_several(FIND));
 
 /// Returns the grants with these ids that exist.
-pub async fn find(db: &Connection, ids: &[GrantId]) -> Result<HashMap<GrantId, ReadGrant>, Error> {
-    let different: HashSet<GrantId> = ids.iter().copied().collect();
-    let (uuids, shards): (Vec<_>, Vec<_>) = different.iter().map(|id| (id.uuid(), id.shard().number())).unzip();
-    let rows = db.query(&FIND_SEVERAL, &[&uuids, &shards]).await?;
-    let read = |row| {
-        let id = GrantId::from(tokio_postgres::Row::try_get::<_, Uuid>(row, "id")?);
-        Ok((id, stored(id, row).map(Arc::new)))
-    };
-    rows.iter().map(read).collect()
+pub async fn find(db: &Connection, ids: &[GrantId]) -> Result<FoundRows<GrantId, StoredGrant>, Error> {
+    several::find(db, &FIND_SEVERAL, ids, stored).await
 }
 
 /// A grant to be rotated, from the generations that were read.
@@ -52,7 +33,8 @@ pub struct WantedRotation {
 /// locked it, or if it is in the list a second time.
 ///
 /// A row is locked before it is changed, and its generations are those of the locked row. Locked rows of others are skipped: the
-/// statement waits for no other transaction, so that no deadlock and no slow transaction holds up the rest.
+/// statement waits for no other transaction, so that no deadlock and no slow transaction holds up the rest. The arrays are in
+/// subqueries for the same reason as in [`several`].
 pub async fn rotate(db: &Connection, wanted: &[WantedRotation]) -> Result<Vec<bool>, Error> {
     let mut named = HashSet::new();
     let first: Vec<&WantedRotation> = wanted.iter().filter(|wanted| named.insert(wanted.id)).collect();

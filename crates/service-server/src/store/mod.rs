@@ -54,6 +54,7 @@ pub mod root_key_checks;
 pub mod routed_domains;
 pub mod sent_invitations;
 pub mod servers;
+pub mod several;
 pub mod sign_in_flows;
 pub mod signing_keys;
 pub mod space_usage;

@@ -1,5 +1,6 @@
 //! CLI tokens.
 
+pub(crate) mod batches;
 pub(crate) mod create;
 pub(crate) mod latency;
 pub(crate) mod life;

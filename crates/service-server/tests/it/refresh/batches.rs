@@ -3,7 +3,6 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
-    future::Future,
     path::Path,
 };
 
@@ -19,7 +18,10 @@ use service_testkit::{
     server::{Setup, SignedIn, TestServer, refresh_body, signed_in, with_server},
 };
 
-use crate::support::refresh::{check_refused, column, refreshed};
+use crate::support::{
+    batches::{metric, together},
+    refresh::{check_refused, column, refreshed},
+};
 
 const USERS: usize = 20;
 /// PostgreSQL's response to the statement that rotates grants. It is sent after the commit.
@@ -33,21 +35,6 @@ async fn users(server: &TestServer) -> Result<Vec<SignedIn>> {
     try_join_all((0..USERS).map(async |number| server.sign_in(&format!("ann{number}@acme.test"), "read").await)).await
 }
 
-/// Holds every connection until all requests wait for one, so that those that come second share statements.
-async fn together<T>(server: &TestServer, requests: Vec<impl Future<Output = T>>) -> Result<Vec<T>> {
-    let connections = server.app.config.database.credential_connections;
-    let held = try_join_all((0..connections).map(|_| server.app.database.connect())).await?;
-    let (free, count) = (server.app.in_flight.available_permits(), requests.len());
-    let release = async {
-        while server.app.in_flight.available_permits() + count > free {
-            tokio::task::yield_now().await;
-        }
-        drop(held);
-    };
-    let (responses, ()) = tokio::join!(join_all(requests), release);
-    Ok(responses)
-}
-
 async fn refresh_together(server: &TestServer, tokens: &[&str]) -> Result<Vec<TestResponse>> {
     together(server, tokens.iter().map(|token| server.refresh(token)).collect()).await?.into_iter().collect()
 }
@@ -58,12 +45,7 @@ fn tokens(sessions: &[SignedIn]) -> Vec<&str> {
 
 /// How many statements rotated grants, and how many grants they rotated.
 fn batches(server: &TestServer) -> Result<(usize, usize)> {
-    let text = server.app.metrics.render_prometheus();
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-        anyhow::Ok(line.trim().trim_end_matches(".0").parse()?)
-    };
-    Ok((value("service_refresh_batch_size_count ")?, value("service_refresh_batch_size_sum ")?))
+    Ok((metric(server, "service_refresh_batch_size_count ")?, metric(server, "service_refresh_batch_size_sum ")?))
 }
 
 #[test]

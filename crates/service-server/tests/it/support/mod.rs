@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod audit;
 pub(crate) mod authority;
 pub(crate) mod authorize;
+pub(crate) mod batches;
 pub(crate) mod bearer;
 pub(crate) mod cli_tokens;
 pub(crate) mod connections;
