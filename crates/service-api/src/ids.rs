@@ -59,7 +59,8 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}_{}", $kind, Suffix::of(self.0).as_str())
+                f.write_str(concat!($kind, "_"))?;
+                f.write_str(Suffix::of(self.0).as_str())
             }
         }
 

@@ -3,7 +3,6 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::{Extension, Router};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -22,7 +21,11 @@ use crate::{
         operations::check_root_keys,
         rotate_signing_keys,
     },
-    http::{connection, ops, router, support},
+    http::{
+        connection::{self, Peer, Serves},
+        edge::Edge,
+        ops, support,
+    },
     net::{
         file_descriptors,
         server_tls::{self, ServerTls},
@@ -75,7 +78,7 @@ impl Server {
         tracing::info!(%ops_address, "Starting");
         let internal = BoundListener {
             listener: ops_listener,
-            router: ops::router(&app),
+            served: ops::router(&app),
             connections: file_descriptors::MAX_OPS_CONNECTIONS,
             is_public: false,
             tls: None,
@@ -86,12 +89,12 @@ impl Server {
         let follower = prepare_when_reachable(&app).await?;
 
         let listener = public.listen(BACKLOG).with_context(|| format!("cannot listen on {address}"))?;
-        let public = BoundListener { listener, router: router::router(&app), connections, is_public: true, tls: None };
+        let public = BoundListener { listener, served: Edge::new(&app)?, connections, is_public: true, tls: None };
         server.spawn("public_listener", |app, progress| accept(app, public, progress));
         if let (Some(socket), Some(tls)) = (support, app.support_tls.get()) {
             let support = BoundListener {
                 listener: socket.listen(BACKLOG)?,
-                router: support::router(&app),
+                served: support::router(&app),
                 connections: file_descriptors::MAX_SUPPORT_CONNECTIONS,
                 is_public: true,
                 tls: Some(tls.clone()),
@@ -120,8 +123,8 @@ impl Server {
 
     /// Serves requests at a second address too, for a host name that has two. It has a connection limit of its own.
     pub fn listen_also_on(&mut self, address: SocketAddr) -> anyhow::Result<()> {
-        let (listener, router) = (bind(address)?.listen(BACKLOG)?, router::router(&self.app));
-        let second = BoundListener { listener, router, connections: self.connections, is_public: true, tls: None };
+        let (listener, served) = (bind(address)?.listen(BACKLOG)?, Edge::new(&self.app)?);
+        let second = BoundListener { listener, served, connections: self.connections, is_public: true, tls: None };
         self.spawn("second_listener", |app, progress| accept(app, second, progress));
         Ok(())
     }
@@ -222,10 +225,10 @@ fn bind(address: SocketAddr) -> anyhow::Result<TcpSocket> {
     open().with_context(|| format!("cannot listen on {address}"))
 }
 
-/// A listener, its router, and its connection limit.
-struct BoundListener {
+/// A listener, what it serves, and its connection limit.
+struct BoundListener<S> {
     listener: TcpListener,
-    router: Router,
+    served: S,
     connections: usize,
     /// Whether connections are limited by network.
     is_public: bool,
@@ -254,11 +257,11 @@ fn holder(app: &App, peer: SocketAddr) -> Holder {
 }
 
 /// Accepts connections until the node stops.
-async fn accept(app: App, bound: BoundListener, progress: Progress) {
-    let BoundListener { listener, router, connections, is_public, tls } = bound;
+async fn accept<S: Serves>(app: App, bound: BoundListener<S>, progress: Progress) {
+    let BoundListener { listener, served, connections, is_public, tls } = bound;
     let room = Arc::new(Semaphore::new(connections));
     let by_network = NetworkPlaces::new(connections, app.config.limits.raised_networks.clone());
-    let acceptor = Acceptor { app, router, by_network, is_public, tls, graceful: GracefulShutdown::new() };
+    let acceptor = Acceptor { app, served, by_network, is_public, tls, graceful: GracefulShutdown::new() };
     let app = &acceptor.app;
     loop {
         let permit = tokio::select! {
@@ -284,9 +287,9 @@ async fn accept(app: App, bound: BoundListener, progress: Progress) {
 }
 
 /// Serves the connections of a listener.
-struct Acceptor {
+struct Acceptor<S> {
     app: App,
-    router: Router,
+    served: S,
     by_network: NetworkPlaces,
     /// Whether connections are limited by network.
     is_public: bool,
@@ -295,7 +298,7 @@ struct Acceptor {
     graceful: GracefulShutdown,
 }
 
-impl Acceptor {
+impl<S: Serves> Acceptor<S> {
     /// Serves a connection, unless its network has its share already.
     fn serve<P: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, permit: P) {
         let holder = match (&self.tls, self.is_public) {
@@ -310,16 +313,19 @@ impl Acceptor {
         };
         // Responses are small, so they are sent without delay.
         drop(stream.set_nodelay(true));
-        let (app, router, watcher) = (self.app.clone(), self.router.clone(), self.graceful.watcher());
+        let (app, served, watcher) = (self.app.clone(), self.served.clone(), self.graceful.watcher());
         let tls = self.tls.clone();
         tokio::spawn(async move {
             match tls {
-                None => connection::serve(stream, peer, router, watcher, app.leaving.clone()).await,
+                None => {
+                    let peer = Peer { address: peer, certificate: None };
+                    connection::serve(stream, peer, served, watcher, app.leaving.clone()).await;
+                }
                 Some(tls) => match Box::pin(tls.accept(stream)).await {
                     Ok(client) => {
-                        let router = router.layer(Extension(client.certificate));
+                        let peer = Peer { address: peer, certificate: Some(client.certificate) };
                         let closing = client.closing.child_token();
-                        let serving = connection::serve(client.stream, peer, router, watcher, closing.clone());
+                        let serving = connection::serve(client.stream, peer, served, watcher, closing.clone());
                         closing_after(MAX_CERTIFIED, &closing, serving).await;
                     }
                     Err(error) => {

@@ -11,7 +11,7 @@ use tokio::signal::unix::Signal;
 use crate::{
     app::App,
     config::{Config, Sources},
-    telemetry::LogFilter,
+    telemetry::Log,
 };
 
 /// Settings that a running node takes over. Files of certificates are read again, too.
@@ -22,7 +22,7 @@ const RELOADABLE: [&str; 6] =
 pub(crate) struct Reloading<'a> {
     pub(crate) app: &'a App,
     pub(crate) file: Option<&'a Path>,
-    pub(crate) log_filter: &'a LogFilter,
+    pub(crate) log: &'a Log,
     /// What the node runs with.
     pub(crate) running: Sources,
 }
@@ -48,7 +48,7 @@ impl Reloading<'_> {
         let (reloaded, waiting): (Vec<_>, Vec<_>) =
             sources.changed_since(&self.running).partition(|key| is_reloadable(key));
         self.app.reload(&config)?;
-        self.log_filter.replace(&config.log.filter)?;
+        self.log.replace_filter(&config.log.filter)?;
         for key in &reloaded {
             self.running.take_over(key, &sources);
         }

@@ -17,7 +17,7 @@ use crate::{
 const PROGRAM: &str = "serviced";
 
 pub(super) async fn run(config: Config, sources: &Sources, file: Option<&Path>) -> anyhow::Result<()> {
-    let log_filter = telemetry::start_log(&config.log)?;
+    let log = telemetry::start_log(&config.log)?;
     for warning in sources.warnings() {
         tracing::warn!(warning, "The configuration has a problem");
     }
@@ -37,7 +37,7 @@ pub(super) async fn run(config: Config, sources: &Sources, file: Option<&Path>) 
         target: PROGRAM, address = %server.address, ops_address = %server.ops_address, support_address, "Ready"
     );
     let app = server.app.clone();
-    let reloading = Reloading { app: &app, file, log_filter: &log_filter, running: sources.clone() };
+    let reloading = Reloading { app: &app, file, log: &log, running: sources.clone() };
     let serving = async {
         tokio::select! {
             ended = server.run_until(stop.cancelled()) => ended,

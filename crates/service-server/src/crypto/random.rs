@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        LazyLock,
+        Arc, LazyLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -77,14 +77,14 @@ fn uuid_of(now: Timestamp, tail: &[u8; 10]) -> Uuid {
     Builder::from_unix_timestamp_millis(millis, tail).into_uuid()
 }
 
-/// Returns a unique request id. It is no secret, so only its process part is random.
+/// Returns a unique request id as text. It is no secret, so only its process part is random.
 #[must_use]
-pub fn request_id(now: Timestamp) -> RequestId {
+pub fn request_id(now: Timestamp) -> Arc<str> {
     static PROCESS: LazyLock<[u8; 10]> = LazyLock::new(|| bytes().unwrap_or_default());
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let mut tail = *PROCESS;
     tail[6..].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    uuid_of(now, &tail).into()
+    RequestId::from(uuid_of(now, &tail)).to_string().into()
 }
 
 /// Returns a uniformly distributed code of [`otp::OTP_DIGITS`] digits.

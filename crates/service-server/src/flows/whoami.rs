@@ -31,9 +31,14 @@ pub async fn whoami(app: &App, credential: &Credential, space: &Entered) -> anyh
 }
 
 async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
-    if let Some(email) = app.user_emails.get(&user_id) {
-        return Ok(email);
+    match app.user_emails.get(&user_id) {
+        Some(email) => Ok(email),
+        None => Box::pin(look_up_email(app, user_id)).await,
     }
+}
+
+/// Reads the email address of a user from the database, and caches it.
+async fn look_up_email(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
     let db = app.database.connect().await?;
     let user = store::users::find(&db, user_id).await?.context("the user of a credential does not exist")?;
     let email: Arc<str> = user.email.into();

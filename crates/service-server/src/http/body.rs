@@ -10,7 +10,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use service_api::endpoints::{self, Endpoint};
+use service_api::endpoints;
 use service_rules::{field_name, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -18,6 +18,7 @@ use crate::{
     app::App,
     http::{
         errors::{ApiError, EdgeError, MalformedRequest, UnknownField},
+        exchange::Exchange,
         query::{self, Query},
     },
     node_limits::network_places::Holder,
@@ -31,12 +32,15 @@ const MIN_BYTES_PER_SECOND: u32 = 8 * 1024;
 #[derive(Clone)]
 struct ReceivedBody(Bytes);
 
+/// Whether a request has a body to be received. Requests that only read do not wait for one.
+#[must_use]
+pub fn is_expected(request: &Request) -> bool {
+    !request.body().is_end_stream() && !matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
 /// Receives the body before the request takes a slot. Limits its size, its time, and how many bodies arrive at once, in
-/// total and for the caller's network. Endpoints without a body do not wait for one.
+/// total and for the caller's network.
 pub async fn receive(app: &App, holder: Holder, request: Request) -> Result<Request, ApiError> {
-    if request.body().is_end_stream() || matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(request);
-    }
     let Some(_place) = app.arriving.take(holder, 1) else { return Err(EdgeError::Busy.into()) };
     receive_at_most(request, app.config.http.body_limit).await
 }
@@ -85,7 +89,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let (mut parts, _) = request.into_parts();
         Query::read(&parts)?;
-        let accepted = parts.extensions.get::<&'static Endpoint>().map_or(endpoints::Body::Json, |row| row.body);
+        let accepted = Exchange::endpoint(&parts).map_or(endpoints::Body::Json, |row| row.body);
         let form = is_form(&parts.headers, accepted)?;
         let bytes = parts.extensions.remove().map_or_else(Bytes::new, |ReceivedBody(bytes)| bytes);
         let value = if form { read_form(&bytes)? } else { read_json(&bytes)? };

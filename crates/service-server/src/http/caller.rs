@@ -3,25 +3,21 @@
 //! A handler that takes `Caller<Read<Projects>>` cannot run without a live token that carries that scope, and one that
 //! takes `UserSession<…>` does not run with a CLI token. So the signature of a handler says what its endpoint needs.
 
-use std::{
-    marker::PhantomData,
-    sync::{Arc, OnceLock},
-};
+use std::{marker::PhantomData, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
     http::{header, request::Parts},
 };
 use service_api::{
-    Timestamp, contents,
-    endpoints::{self, Endpoint},
+    contents, endpoints,
     ids::{GrantId, UserId},
     scope::{self, Action, Scope, Scopes},
 };
 use service_rules::{
     bearer::{self, BearerError},
     credential::{Credential, CredentialKind},
-    limits::{Allowance, Limited},
+    limits::Limited,
     resources::Resource,
 };
 
@@ -33,7 +29,10 @@ use crate::{
         sign_in::step_up::{self, RecentSignIn},
         tokens::mcp_tokens,
     },
-    http::errors::{ApiError, api},
+    http::{
+        errors::{ApiError, api},
+        exchange::Exchange,
+    },
     node_limits::user_limits::Usage,
 };
 
@@ -224,8 +223,8 @@ async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
     match authenticate::authenticate_bearer(app, token, meta(parts)?.address).await {
         Ok(credential) => {
             count(parts, app, credential.user_id, usage(parts))?;
-            if let (CredentialKind::CliToken(_), Some(TokenExpires(cell))) = (credential.kind, parts.extensions.get()) {
-                cell.get_or_init(|| credential.expires_at);
+            if let (CredentialKind::CliToken(_), Some(exchange)) = (credential.kind, Exchange::of(parts)) {
+                exchange.note_expiry(credential.expires_at);
             }
             Ok(credential)
         }
@@ -235,7 +234,7 @@ async fn known(parts: &Parts, app: &App) -> Result<Arc<Credential>, ApiError> {
 
 /// The kind of a request, by its endpoint.
 fn usage(parts: &Parts) -> Usage {
-    match parts.extensions.get::<&'static Endpoint>() {
+    match Exchange::endpoint(parts) {
         Some(row) if row.path == endpoints::SEARCH_PACKS.path() => Usage::Search,
         Some(row) if row.method == endpoints::Method::Get => Usage::Read,
         _ => Usage::Write,
@@ -244,11 +243,10 @@ fn usage(parts: &Parts) -> Usage {
 
 /// Counts the request against its user's limits, once.
 fn count(parts: &Parts, app: &App, user_id: UserId, usage: Usage) -> Result<(), Limited> {
-    let Some(Allowances(counted)) = parts.extensions.get().filter(|Allowances(cell)| cell.get().is_none()) else {
+    let Some(exchange) = Exchange::of(parts).filter(|exchange| exchange.allowances().is_none()) else {
         return Ok(());
     };
-    let left = app.user_limits.count(&app.config.limits, user_id, usage, app.clock.now())?;
-    counted.get_or_init(|| left);
+    exchange.note_allowances(app.user_limits.count(&app.config.limits, user_id, usage, app.clock.now())?);
     Ok(())
 }
 
@@ -312,11 +310,3 @@ impl McpCaller {
         count(parts, app, self.credential.user_id, usage)
     }
 }
-
-/// Set to the expiry of a CLI token, which the edge puts into a response header.
-#[derive(Clone, Default)]
-pub struct TokenExpires(pub Arc<OnceLock<Timestamp>>);
-
-/// Set to what is left of the user's limits, which the edge puts into response headers.
-#[derive(Clone, Default)]
-pub struct Allowances(pub Arc<OnceLock<Vec<Allowance>>>);

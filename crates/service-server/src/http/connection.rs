@@ -17,14 +17,20 @@ use std::{
 
 use axum::{
     Router,
-    extract::ConnectInfo,
+    body::Body,
+    extract::Request,
     http::{HeaderValue, header},
+    response::Response,
 };
-use hyper::{Method, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::Watcher,
+use futures_util::future::BoxFuture;
+use hyper::{
+    Method,
+    body::{Body as _, Incoming},
+    rt::{self, Timer},
+    server::conn::http1,
+    service::service_fn,
 };
+use hyper_util::{rt::TokioIo, server::graceful::Watcher};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep_until},
@@ -32,7 +38,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::http::{framing::Framing, head::Head};
+use crate::{
+    http::{framing::Framing, head::Head},
+    net::server_tls::PeerCertificate,
+};
 
 /// From accepting a connection to its first byte.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,50 +55,98 @@ const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// More than the edge allows, so that the edge can respond with an error message.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
-const MAX_PARSED_HEADERS: usize = 200;
+
+/// The other end of a connection.
+#[derive(Clone, Copy)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// `None`: the listener does not speak TLS.
+    pub certificate: Option<PeerCertificate>,
+}
+
+/// What a listener serves.
+pub trait Serves: Clone + Send + Sync + 'static {
+    /// Serves one request. Boxed, so that what waits for the response moves a pointer and not the whole future.
+    fn serve(self, peer: Peer, request: Request) -> BoxFuture<'static, Response>;
+}
+
+impl Serves for Router {
+    fn serve(self, peer: Peer, mut request: Request) -> BoxFuture<'static, Response> {
+        if let Some(certificate) = peer.certificate {
+            request.extensions_mut().insert(certificate);
+        }
+        let answer = self.oneshot(request);
+        Box::pin(async move {
+            match answer.await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            }
+        })
+    }
+}
 
 /// Serves one connection until it closes or the server stops. A node that is `leaving` closes it after the next response,
 /// and says so in the response, so that the client sends the next request elsewhere.
 pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    peer: SocketAddr,
-    router: Router,
+    peer: Peer,
+    served: impl Serves,
     watcher: Watcher,
     leaving: CancellationToken,
 ) {
     let phase = Arc::new(AtomicU64::new(0));
     let io = GuardedStream::new(stream, phase.clone());
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
         phase.fetch_add(1, Ordering::Relaxed);
-        request.extensions_mut().insert(ConnectInfo(peer));
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
-        let answer = router.clone().oneshot(request.map(axum::body::Body::new));
+        let has_body = |body: Incoming| if body.is_end_stream() { Body::empty() } else { Body::new(body) };
+        let answer = served.clone().serve(peer, request.map(has_body));
         let (phase, leaving) = (phase.clone(), leaving.clone());
         async move {
             // A request that changes something runs to its end even if the client disconnects, so that a client cannot
             // interrupt a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
             phase.fetch_add(1, Ordering::Relaxed);
-            match answer {
-                Ok(Ok(mut answer)) => {
-                    if leaving.is_cancelled() {
-                        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                    }
-                    Ok(answer)
-                }
-                Ok(Err(never)) => match never {},
-                Err(broken) => Err(io::Error::other(broken)),
+            let mut answer = answer.map_err(io::Error::other)?;
+            if leaving.is_cancelled() {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
+            io::Result::Ok(answer)
         }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(NoTimer)
         .header_read_timeout(KEEP_ALIVE_TIMEOUT)
         .max_buf_size(MAX_BUFFER_BYTES)
-        .max_headers(MAX_PARSED_HEADERS)
         .serve_connection(TokioIo::new(io), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error = error.to_string(), "Connection ended early");
+    }
+}
+
+/// A timer that never fires: [`GuardedStream`] has the timeouts, without a timer for each request. With none at all, hyper would
+/// not look after a response whether the next request has arrived already.
+struct NoTimer;
+
+struct Never;
+
+impl Timer for NoTimer {
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Never)
+    }
+
+    fn sleep_until(&self, _: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Never)
+    }
+}
+
+impl rt::Sleep for Never {}
+
+impl Future for Never {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
     }
 }
 
@@ -104,8 +161,10 @@ struct GuardedStream<S> {
     stage: Stage,
     /// Bytes that were read and are held until the current response is complete.
     held: Vec<u8>,
-    first_byte_due: Option<Pin<Box<Sleep>>>,
-    head_due: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client should send a head.
+    head_due: MovingDeadline,
+    /// Whether a part of the head has arrived.
+    has_begun: bool,
     write_timeouts: WriteTimeouts,
     /// Runs while the client does not read.
     write_due: Option<Pin<Box<Sleep>>>,
@@ -136,6 +195,45 @@ enum Stage {
     },
 }
 
+/// A deadline that moves with every request. Its timer is set again only when it fires, because that takes a lock which all
+/// connections share.
+struct MovingDeadline {
+    /// `None`: there is nothing to wait for.
+    at: Option<Instant>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl MovingDeadline {
+    fn new(limit: Duration) -> Self {
+        let timer = due(limit);
+        Self { at: Some(timer.deadline()), timer }
+    }
+
+    fn set(&mut self, limit: Duration) {
+        let at = Instant::now() + limit;
+        self.at = Some(at);
+        if at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.at = None;
+    }
+
+    /// Whether the deadline has passed. If not, the task is woken when it does.
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(at) = self.at else { return false };
+        while self.timer.as_mut().poll(context).is_ready() {
+            if self.timer.deadline() >= at {
+                return true;
+            }
+            self.timer.as_mut().reset(at);
+        }
+        false
+    }
+}
+
 fn due(limit: Duration) -> Pin<Box<Sleep>> {
     Box::pin(sleep_until(Instant::now() + limit))
 }
@@ -152,8 +250,8 @@ impl<S> GuardedStream<S> {
             phase,
             stage: Stage::Head(Head::default()),
             held: Vec::new(),
-            first_byte_due: Some(due(FIRST_BYTE_TIMEOUT)),
-            head_due: None,
+            head_due: MovingDeadline::new(FIRST_BYTE_TIMEOUT),
+            has_begun: false,
             write_timeouts: WriteTimeouts { idle: WRITE_IDLE_TIMEOUT, total: TOTAL_WRITE_TIMEOUT },
             write_due: None,
             total_write_due: None,
@@ -186,11 +284,14 @@ impl<S> GuardedStream<S> {
                 Stage::Head(head) => {
                     let Some(length) = head.look(&mut bytes[at..]) else {
                         // The timeout starts only if a head does not arrive in one piece.
-                        self.head_due.get_or_insert_with(|| due(HEADER_READ_TIMEOUT));
+                        if !std::mem::replace(&mut self.has_begun, true) {
+                            self.head_due.set(HEADER_READ_TIMEOUT);
+                        }
                         return bytes.len();
                     };
                     at += length;
-                    self.head_due = None;
+                    self.has_begun = false;
+                    self.head_due.clear();
                     self.stage = Stage::Body { rest: head.framing(), since: phase };
                 }
                 Stage::Body { rest, since } => {
@@ -216,8 +317,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
         let phase = this.phase.load(Ordering::Relaxed);
         if matches!(this.stage, Stage::Answer { since } if phase >= since + 2) {
             this.stage = Stage::Head(Head::default());
+            this.head_due.set(KEEP_ALIVE_TIMEOUT);
         }
-        if is_over(&mut this.first_byte_due, context) || is_over(&mut this.head_due, context) {
+        if this.head_due.is_over(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buffer.filled().len();
@@ -226,7 +328,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
             if !matches!(read, Poll::Ready(Ok(()))) || buffer.filled().len() == before {
                 return read;
             }
-            this.first_byte_due = None;
         } else {
             let length = this.held.len().min(buffer.remaining());
             buffer.put_slice(&this.held[..length]);

@@ -31,7 +31,7 @@ pub async fn allowed_origin(app: &App, headers: &HeaderMap, path: &str) -> Optio
         return Some(origin.clone());
     }
     let for_clients = CLIENT_PATHS.contains(&path) || is_api(path);
-    let of_a_client = for_clients && clients::is_origin(app, origin.to_str().ok()?).await.ok()?;
+    let of_a_client = for_clients && Box::pin(clients::is_origin(app, origin.to_str().ok()?)).await.ok()?;
     of_a_client.then(|| origin.clone())
 }
 

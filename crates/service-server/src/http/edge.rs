@@ -5,30 +5,25 @@
 //! 3. The handler runs within a deadline. A panic becomes an error response.
 //! 4. Errors are rendered, and every response gets its headers.
 //! 5. One log line, one metric and, if the request is sampled, one span are recorded with the route's template: never a
-//!    path, a query or a header. Lines that a flow logs are in the request's span, which has its id and its route.
+//!    path, a query or a header. Lines that a flow logs have the id and the route of the request.
 
 use std::{
     fmt::{self, Write as _},
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::Arc,
+    task::Poll,
 };
 
 use axum::{
-    extract::{ConnectInfo, MatchedPath, Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    middleware::Next,
     response::Response,
 };
-use futures_util::FutureExt as _;
-use service_api::{
-    endpoints::{self, Access},
-    instant,
-    token::{Cli, TokenKind as _},
-};
+use futures_util::{FutureExt as _, future::BoxFuture, poll};
+use service_api::instant;
 use service_rules::{limits::Allowance, network, trace_context::TraceParent, user_agent::UserAgent};
 use tokio::time::{Instant, timeout};
-use tracing::Instrument as _;
 
 use crate::{
     app::App,
@@ -37,22 +32,27 @@ use crate::{
     flows::RequestMeta,
     http::{
         body,
-        caller::{Allowances, TokenExpires},
+        connection::{Peer, Serves},
         cors,
         errors::{ApiError, EdgeError, RATE_LIMIT, RATE_LIMIT_POLICY},
-        outgoing, pages,
+        exchange::Exchange,
+        outgoing, pages, router,
+        routes::{Found, Routes},
     },
     locales::{Language, Texts},
     node_limits::network_places::Holder,
     telemetry::{
+        current_request::{self, CurrentRequest},
         labels::UNMATCHED,
-        traces::{self, ActiveSpan, RequestSpan},
+        traces::{ActiveSpan, RequestSpan},
     },
 };
 
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 100;
 const MAX_URI_BYTES: usize = 8 * 1024;
+/// The headers that most responses have, with room for some more.
+const USUAL_HEADERS: usize = 12;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Two years, the value that browsers' preload lists require.
 const STRICT_TRANSPORT_SECURITY_VALUE: HeaderValue = HeaderValue::from_static("max-age=63072000; includeSubDomains");
@@ -61,52 +61,60 @@ const TOKEN_EXPIRES: HeaderName = HeaderName::from_static("service-token-expires
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Wraps the router: request id, limits, response headers, log and metrics.
-pub async fn edge(
-    State(app): State<App>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Serves the requests of a public listener.
+#[derive(Clone)]
+pub struct Edge {
+    app: App,
+    routes: Arc<Routes>,
+}
+
+impl Edge {
+    /// Fails if two routes cannot be told apart.
+    pub fn new(app: &App) -> anyhow::Result<Self> {
+        Ok(Self { app: app.clone(), routes: Arc::new(router::routes(app)?) })
+    }
+}
+
+impl Serves for Edge {
+    fn serve(self, peer: Peer, request: Request) -> BoxFuture<'static, Response> {
+        let Self { app, routes } = self;
+        Box::pin(async move { serve(&app, &routes, peer.address, request).await })
+    }
+}
+
+/// Serves a request: request id, limits, handler, response headers, log and metrics.
+async fn serve(app: &App, routes: &Routes, peer: SocketAddr, mut request: Request) -> Response {
     let began = Instant::now();
     let method = method_name(request.method());
-    let route = route_template(&request);
-    let id: Arc<str> = proxy_request_id(&app, peer, request.headers())
-        .unwrap_or_else(|| random::request_id(app.clock.now()).to_string())
-        .into();
-    let address = caller_address(&app, peer, request.headers());
-    let device = pages::request_browser::device(request.headers());
-    let language = Language::accepted(request.headers());
-    let agent = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-    let agent = agent.map(UserAgent::parse).unwrap_or_default();
-    let shows_page = is_page(route) || (route == UNMATCHED && pages::unmatched::accepts_html(request.headers()));
-    let meta =
-        RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device).with_language(language).with_agent(agent);
+    let mut found = routes.find(request.method(), request.uri().path());
+    let route = found.template;
+    let shows_page = found.is_page || (route == UNMATCHED && pages::unmatched::accepts_html(request.headers()));
+    let id = proxy_request_id(app, peer, request.headers()).unwrap_or_else(|| random::request_id(app.clock.now()));
+    let address = caller_address(app, peer, request.headers());
+    let meta = request_meta(app, address, &id, request.headers());
+    let language = meta.language;
+    let exchange = Exchange::begin(request.extensions_mut(), found.endpoint);
     request.extensions_mut().insert(meta);
-
-    let expires = watch_cli_token(&mut request);
-    let allowances = Allowances::default();
-    request.extensions_mut().insert(allowances.clone());
+    if let Some(variables) = found.variables.take() {
+        request.extensions_mut().insert(variables);
+    }
+    let trace = begin_trace(app, peer, request.headers(), RequestSpan { method, route, id: id.clone() });
     // What a flow logs carries the id of its request, at any level of the log.
-    let trace = begin_trace(&app, peer, request.headers(), RequestSpan { method, route, id: id.clone() });
-    let span = tracing::error_span!("request", request.id = &*id, route, trace.id = tracing::field::Empty);
-    let traced = trace.as_ref().map(ActiveSpan::trace);
+    let current = CurrentRequest::new(id.clone(), route, trace.as_ref().map(ActiveSpan::trace));
     let response = match check_head(&request) {
         Err(refused) => ApiError::from(refused).into(),
-        Ok(()) => {
-            traces::within(traced, Box::pin(run(&app, holder(&app, address), request, next).instrument(span))).await
-        }
+        Ok(()) => current_request::within(current, run(app, holder(app, address), request, &found)).await,
     };
     let mut response = finish(response, &id, shows_page.then(|| app.locales.of(language)));
     if app.config.base_url.starts_with("https://") {
         response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT_SECURITY_VALUE);
     }
-    if let Some(at) = expires.as_ref().and_then(|expires| expires.0.get())
-        && let Ok(value) = HeaderValue::from_str(&instant::to_text(*at))
+    if let Some(at) = exchange.token_expires()
+        && let Ok(value) = HeaderValue::from_str(&instant::to_text(at))
     {
         response.headers_mut().insert(TOKEN_EXPIRES, value);
     }
-    add_rate_limit_headers(&mut response, &allowances);
+    add_rate_limit_headers(&mut response, &exchange);
 
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
@@ -118,28 +126,49 @@ pub async fn edge(
     response
 }
 
+/// What a flow may know of a request.
+fn request_meta(app: &App, address: IpAddr, id: &Arc<str>, headers: &HeaderMap) -> RequestMeta {
+    let device = pages::request_browser::device(headers);
+    let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+    RequestMeta::new(address, id.clone(), app.audit_keys.clone(), device)
+        .with_language(Language::accepted(headers))
+        .with_agent(agent.map(UserAgent::parse).unwrap_or_default())
+}
+
 /// Receives the body, takes a request slot, and runs the handler within the deadline.
-async fn run(app: &App, holder: Holder, request: Request, next: Next) -> Response {
+async fn run(app: &App, holder: Holder, request: Request, found: &Found<'_>) -> Response {
     if is_fenced(app) {
         return ApiError::from(EdgeError::Fenced).into();
     }
-    // A body that arrives slowly takes no request slot.
-    let request = match body::receive(app, holder, request).await {
-        Ok(_) if is_fenced(app) => return ApiError::from(EdgeError::Fenced).into(),
-        Ok(request) => request,
-        Err(refused) => return refused.into(),
+    let request = if body::is_expected(&request) {
+        // A body that arrives slowly takes no request slot.
+        match Box::pin(body::receive(app, holder, request)).await {
+            Ok(_) if is_fenced(app) => return ApiError::from(EdgeError::Fenced).into(),
+            Ok(request) => request,
+            Err(refused) => return refused.into(),
+        }
+    } else {
+        request
     };
     let Ok(_room) = app.in_flight.try_acquire() else { return ApiError::from(EdgeError::Busy).into() };
     let reader = cors::allowed_origin(app, request.headers(), request.uri().path()).await;
     if let Some(answer) = reader.as_ref().and_then(|_| cors::preflight(&request)) {
         return cors::add_headers(answer, reader);
     }
-    let work = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let response = match timeout(app.config.http.deadline, work).await {
+    let mut work = AssertUnwindSafe(found.handle(request, app.clone())).catch_unwind();
+    // Most requests wait for nothing, and need no timer.
+    let handled = match poll!(&mut work) {
+        Poll::Ready(handled) => Ok(handled),
+        Poll::Pending => timeout(app.config.http.deadline, work).await,
+    };
+    let mut response = match handled {
         Ok(Ok(response)) => response,
         Ok(Err(_panic)) => ApiError::from(EdgeError::Defect).into(),
         Err(_) => ApiError::from(EdgeError::TooSlow).into(),
     };
+    if let Some(allowed) = found.allowed {
+        response.headers_mut().insert(header::ALLOW, allowed.clone());
+    }
     cors::add_headers(outgoing::take_places(app, holder, response).await, reader)
 }
 
@@ -149,8 +178,8 @@ pub(super) fn is_fenced(app: &App) -> bool {
 }
 
 /// Adds the rate-limit headers, unless the response has them already.
-fn add_rate_limit_headers(response: &mut Response, Allowances(cell): &Allowances) {
-    let Some(left) = cell.get().filter(|_| !response.headers().contains_key(RATE_LIMIT)) else { return };
+fn add_rate_limit_headers(response: &mut Response, exchange: &Exchange) {
+    let Some(left) = exchange.allowances().filter(|_| !response.headers().contains_key(RATE_LIMIT)) else { return };
     let Ok((policy, rate)) = rate_limit_values(left) else { return };
     for (name, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, rate)] {
         if let Ok(value) = HeaderValue::try_from(text) {
@@ -171,15 +200,6 @@ fn rate_limit_values(allowances: &[Allowance]) -> Result<(String, String), fmt::
     Ok((policy, rate))
 }
 
-/// Prepares the header that tells the holder of a CLI token when it expires.
-fn watch_cli_token(request: &mut Request) -> Option<TokenExpires> {
-    let sent = request.headers().get(header::AUTHORIZATION)?.as_bytes();
-    memchr::memmem::find(sent, Cli::PREFIX.as_bytes())?;
-    let expires = TokenExpires::default();
-    request.extensions_mut().insert(expires.clone());
-    Some(expires)
-}
-
 /// Renders an error, as a page in a language or as JSON, and adds the headers that all responses have.
 pub(super) fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
@@ -194,6 +214,7 @@ pub(super) fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> 
         response.headers_mut().extend(allowed);
     }
     let headers = response.headers_mut();
+    headers.reserve(USUAL_HEADERS);
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -256,11 +277,11 @@ fn warn_of_forwarding_peer(app: &App, peer: IpAddr, headers: &HeaderMap) {
 }
 
 /// Returns the request id that a trusted proxy set, if its characters are harmless.
-fn proxy_request_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<String> {
+fn proxy_request_id(app: &App, peer: SocketAddr, headers: &HeaderMap) -> Option<Arc<str>> {
     let given = headers.get(REQUEST_ID)?.to_str().ok()?;
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let usable = (8..=64).contains(&given.len()) && given.bytes().all(harmless);
-    (usable && is_trusted_proxy(app, peer)).then(|| given.to_owned())
+    (usable && is_trusted_proxy(app, peer)).then(|| given.into())
 }
 
 fn is_trusted_proxy(app: &App, peer: SocketAddr) -> bool {
@@ -291,16 +312,4 @@ fn method_name(method: &Method) -> &'static str {
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     }
-}
-
-/// Whether the route is a page.
-fn is_page(route: &str) -> bool {
-    endpoints::ALL.iter().any(|endpoint| endpoint.path == route && endpoint.access == Access::Browser)
-}
-
-/// Returns the template of the matched route. Other requests have none.
-fn route_template(request: &Request) -> &'static str {
-    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let known = endpoints::ALL.iter().find(|endpoint| Some(endpoint.path) == matched);
-    known.map_or(UNMATCHED, |endpoint| endpoint.path)
 }

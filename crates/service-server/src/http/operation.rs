@@ -6,15 +6,22 @@
 use axum::{
     Json,
     extract::{FromRequest as _, FromRequestParts},
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, IntoResponseParts, Response as HttpResponse},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
-    http::{body::Body, errors::ApiError},
+    http::{
+        body::Body,
+        errors::{ApiError, EdgeError},
+    },
 };
+
+/// Most bodies fit, so that writing them moves nothing.
+const USUAL_BODY_BYTES: usize = 512;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A handler for an operation that takes a body of type `Request` and responds with a body of type `Response`; `()` stands
 /// for no body. `Arguments` are the extractors that the handler takes, of which [`Body`] is the last.
@@ -45,7 +52,11 @@ impl Reply<()> for () {
 
 impl<T: Serialize> Reply<T> for Json<T> {
     fn into_response(self, status: StatusCode) -> HttpResponse {
-        (status, self).into_response()
+        let mut bytes = Vec::with_capacity(USUAL_BODY_BYTES);
+        match serde_json::to_writer(&mut bytes, &self.0) {
+            Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], bytes).into_response(),
+            Err(_) => ApiError::from(EdgeError::Defect).into_response(),
+        }
     }
 }
 

@@ -29,9 +29,13 @@ const BYTES_PER_PLACE: u64 = 1024;
 
 /// Takes places for a large response until it is written; 503 if there are none.
 pub async fn take_places(app: &App, holder: Holder, response: Response) -> Response {
-    let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > MIN_COUNTED_BYTES) else {
-        return response;
-    };
+    match response.body().size_hint().exact() {
+        Some(bytes) if bytes > MIN_COUNTED_BYTES => Box::pin(count(app, holder, response, bytes)).await,
+        _ => response,
+    }
+}
+
+async fn count(app: &App, holder: Holder, response: Response, bytes: u64) -> Response {
     let weight = usize::try_from(bytes.div_ceil(BYTES_PER_PLACE)).unwrap_or(usize::MAX);
     let Some(place) = app.outgoing.take(holder, weight) else { return ApiError::from(EdgeError::Busy).into() };
     let (parts, body) = response.into_parts();

@@ -2,9 +2,11 @@
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use percent_encoding::percent_decode_str;
-use service_api::endpoints::Endpoint;
 
-use crate::http::errors::{ApiError, MalformedRequest};
+use crate::http::{
+    errors::{ApiError, MalformedRequest},
+    exchange::Exchange,
+};
 
 const MAX_PARAMETERS: usize = 100;
 
@@ -19,7 +21,7 @@ impl Query {
 
     /// Parses the query of a request. The endpoint's row in the table decides which parameters are known.
     pub fn read(parts: &Parts) -> Result<Self, ApiError> {
-        let known = parts.extensions.get::<&'static Endpoint>().map_or(&[][..], |endpoint| endpoint.query);
+        let known = Exchange::endpoint(parts).map_or(&[][..], |endpoint| endpoint.query);
         let pairs = pairs(parts.uri.query().unwrap_or_default())
             .ok_or_else(|| MalformedRequest::Query("The query can't be decoded. Check its percent-encoding.".into()))?;
         for (place, (name, _)) in pairs.iter().enumerate() {

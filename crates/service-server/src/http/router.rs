@@ -1,266 +1,273 @@
 //! Maps endpoints to handlers. Every route is built from its row in the endpoint table.
 
-use axum::{
-    Extension, Router,
-    extract::{self, State},
-    handler::Handler,
-    http::StatusCode,
-    middleware,
-    routing::{MethodFilter, MethodRouter, on},
-};
-use service_api::endpoints::{self, Endpoint, Method, Operation};
+use axum::extract::{Request, State};
+use service_api::endpoints;
 
 use crate::{
     app::App,
     http::{
         caller::{Cases, OfKind, Packs, Playbooks, Projects, Records},
-        edge, mcp, oauth,
-        operation::OperationHandler,
-        pages, v1,
+        mcp, oauth, pages,
+        query::Query,
+        routes::{Route, Routes, at, page},
+        v1,
     },
 };
 
-pub fn router(app: &App) -> Router {
-    Router::new()
-        .merge(at(&endpoints::LOGIN_OPTIONS, v1::login_options::ask))
-        .merge(at(&endpoints::OTP_TOKENS, v1::otp_tokens::create))
-        .merge(at(&endpoints::TOKEN, oauth::token::exchange))
-        .merge(at(&endpoints::REVOKE, oauth::revoke::revoke))
-        .merge(at(&endpoints::INTROSPECT, oauth::introspect::introspect))
-        .merge(at(&endpoints::JWKS, oauth::jwks::show))
-        .merge(at(&endpoints::WHOAMI, v1::whoami::show))
-        .merge(contents())
-        .merge(workspaces())
-        .merge(invitations())
-        .merge(connections())
-        .merge(at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list))
-        .merge(at(&endpoints::LIST_SESSIONS, v1::sessions::list))
-        .merge(at(&endpoints::REVOKE_SESSION, v1::sessions::end))
-        .merge(at(&endpoints::REVOKE_OTHER_SESSIONS, v1::sessions::end_others))
-        .merge(at(&endpoints::LIST_CONSENTS, v1::consents::list))
-        .merge(at(&endpoints::WITHDRAW_CONSENT, v1::consents::withdraw))
-        .merge(at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create))
-        .merge(at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list))
-        .merge(at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke))
-        .merge(at(&endpoints::ROTATE_CLI_TOKEN, v1::cli_tokens::rotate))
-        .merge(at(&endpoints::CREATE_MCP_TOKENS, v1::mcp_tokens::create))
-        .merge(at(&endpoints::REFRESH_MCP_TOKENS, v1::mcp_tokens::refresh))
-        .merge(at(&endpoints::TOKEN_LEAKS, v1::token_leaks::report))
-        .merge(at(&endpoints::REGISTER, oauth::register::register))
-        .merge(at(&endpoints::SERVER_METADATA, oauth::metadata::server))
-        .merge(at(&endpoints::RESOURCE_METADATA, oauth::metadata::resource))
-        .merge(at(&endpoints::API_METADATA, oauth::metadata::api))
-        .merge(at(&endpoints::MCP_METADATA, oauth::metadata::mcp))
-        .merge(page(&endpoints::SSO_BACKCHANNEL_LOGOUT, oauth::backchannel_logout::receive))
-        .merge(pages())
-        .merge(workspace_pages())
-        .merge(connection_pages())
-        .merge(page(&endpoints::MCP.row.endpoint, mcp::receive).layer(Extension(mcp::Protocol::new(app))))
-        .merge(manual(&app.config.base_url))
-        .fallback(pages::unmatched::not_found)
-        .method_not_allowed_fallback(pages::unmatched::method_not_allowed)
-        .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
-        .with_state(app.clone())
+/// The routes of the public listener.
+pub fn routes(app: &App) -> anyhow::Result<Routes> {
+    let routes = [
+        sign_in(),
+        account(),
+        contents(),
+        workspaces(),
+        invitations(),
+        connections(),
+        metadata(),
+        pages(),
+        account_pages(),
+        workspace_pages(),
+        connection_pages(),
+        mcp(app),
+        manual(&app.config.base_url),
+    ];
+    let routes = routes.into_iter().flatten().collect();
+    Routes::new(routes, pages::unmatched::not_found, pages::unmatched::method_not_allowed)
 }
 
-fn manual(base_url: &str) -> Router<App> {
+fn sign_in() -> Vec<Route> {
+    vec![
+        at(&endpoints::LOGIN_OPTIONS, v1::login_options::ask),
+        at(&endpoints::OTP_TOKENS, v1::otp_tokens::create),
+        at(&endpoints::TOKEN, oauth::token::exchange),
+        at(&endpoints::REVOKE, oauth::revoke::revoke),
+        at(&endpoints::INTROSPECT, oauth::introspect::introspect),
+        at(&endpoints::REGISTER, oauth::register::register),
+        page(&endpoints::SSO_BACKCHANNEL_LOGOUT, oauth::backchannel_logout::receive),
+    ]
+}
+
+fn account() -> Vec<Route> {
+    vec![
+        at(&endpoints::WHOAMI, v1::whoami::show),
+        at(&endpoints::LIST_AUDIT_EVENTS, v1::audit_events::list),
+        at(&endpoints::LIST_SESSIONS, v1::sessions::list),
+        at(&endpoints::REVOKE_SESSION, v1::sessions::end),
+        at(&endpoints::REVOKE_OTHER_SESSIONS, v1::sessions::end_others),
+        at(&endpoints::LIST_CONSENTS, v1::consents::list),
+        at(&endpoints::WITHDRAW_CONSENT, v1::consents::withdraw),
+        at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
+        at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
+        at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke),
+        at(&endpoints::ROTATE_CLI_TOKEN, v1::cli_tokens::rotate),
+        at(&endpoints::CREATE_MCP_TOKENS, v1::mcp_tokens::create),
+        at(&endpoints::REFRESH_MCP_TOKENS, v1::mcp_tokens::refresh),
+        at(&endpoints::TOKEN_LEAKS, v1::token_leaks::report),
+    ]
+}
+
+fn metadata() -> Vec<Route> {
+    vec![
+        at(&endpoints::JWKS, oauth::jwks::show),
+        at(&endpoints::SERVER_METADATA, oauth::metadata::server),
+        at(&endpoints::RESOURCE_METADATA, oauth::metadata::resource),
+        at(&endpoints::API_METADATA, oauth::metadata::api),
+        at(&endpoints::MCP_METADATA, oauth::metadata::mcp),
+    ]
+}
+
+fn mcp(app: &App) -> Vec<Route> {
+    let protocol = mcp::Protocol::new(app);
+    let receive = async move |State(app): State<App>, request: Request| mcp::receive(&app, &protocol, request).await;
+    vec![page(&endpoints::MCP.row.endpoint, receive)]
+}
+
+fn manual(base_url: &str) -> Vec<Route> {
     use pages::manual::{Manual, openapi, show, stylesheet};
-    Router::new()
-        .merge(page(&endpoints::OPENAPI.row.endpoint, openapi))
-        .merge(page(&endpoints::MANUAL, show))
-        .merge(page(&endpoints::MANUAL_STYLESHEET, stylesheet))
-        .layer(Extension(Manual::of(base_url)))
+    let manual = Manual::of(base_url);
+    let described = manual.clone();
+    vec![
+        page(&endpoints::OPENAPI.row.endpoint, async move |query: Query| openapi(&described, query)),
+        page(&endpoints::MANUAL, async move |State(app): State<App>| show(&app, &manual)),
+        page(&endpoints::MANUAL_STYLESHEET, stylesheet),
+    ]
 }
 
-fn workspaces() -> Router<App> {
+fn workspaces() -> Vec<Route> {
     use v1::workspaces as handlers;
-    Router::new()
-        .merge(at(&endpoints::LIST_WORKSPACES, handlers::list))
-        .merge(at(&endpoints::CREATE_WORKSPACE, handlers::create))
-        .merge(at(&endpoints::READ_WORKSPACE, handlers::read))
-        .merge(at(&endpoints::RENAME_WORKSPACE, handlers::rename))
-        .merge(at(&endpoints::DELETE_WORKSPACE, handlers::delete))
-        .merge(at(&endpoints::LIST_MEMBERS, handlers::members))
-        .merge(at(&endpoints::CHANGE_ROLE, handlers::change_role))
-        .merge(at(&endpoints::REMOVE_MEMBER, handlers::remove_member))
-        .merge(at(&endpoints::LIST_INVITATIONS, handlers::list_invitations))
-        .merge(at(&endpoints::INVITE, handlers::invite))
-        .merge(at(&endpoints::REVOKE_INVITATION, handlers::revoke_invitation))
+    vec![
+        at(&endpoints::LIST_WORKSPACES, handlers::list),
+        at(&endpoints::CREATE_WORKSPACE, handlers::create),
+        at(&endpoints::READ_WORKSPACE, handlers::read),
+        at(&endpoints::RENAME_WORKSPACE, handlers::rename),
+        at(&endpoints::DELETE_WORKSPACE, handlers::delete),
+        at(&endpoints::LIST_MEMBERS, handlers::members),
+        at(&endpoints::CHANGE_ROLE, handlers::change_role),
+        at(&endpoints::REMOVE_MEMBER, handlers::remove_member),
+        at(&endpoints::LIST_INVITATIONS, handlers::list_invitations),
+        at(&endpoints::INVITE, handlers::invite),
+        at(&endpoints::REVOKE_INVITATION, handlers::revoke_invitation),
+    ]
 }
 
-fn invitations() -> Router<App> {
+fn invitations() -> Vec<Route> {
     use v1::invitations as handlers;
-    Router::new()
-        .merge(at(&endpoints::LIST_RECEIVED_INVITATIONS, handlers::list))
-        .merge(at(&endpoints::ACCEPT_INVITATION, handlers::accept))
-        .merge(at(&endpoints::DECLINE_INVITATION, handlers::decline))
-        .merge(at(&endpoints::BLOCK_INVITATION, handlers::block))
-        .merge(at(&endpoints::LIST_BLOCKED_WORKSPACES, handlers::list_blocked))
-        .merge(at(&endpoints::UNBLOCK_WORKSPACE, handlers::unblock))
+    vec![
+        at(&endpoints::LIST_RECEIVED_INVITATIONS, handlers::list),
+        at(&endpoints::ACCEPT_INVITATION, handlers::accept),
+        at(&endpoints::DECLINE_INVITATION, handlers::decline),
+        at(&endpoints::BLOCK_INVITATION, handlers::block),
+        at(&endpoints::LIST_BLOCKED_WORKSPACES, handlers::list_blocked),
+        at(&endpoints::UNBLOCK_WORKSPACE, handlers::unblock),
+    ]
 }
 
-fn connections() -> Router<App> {
+fn connections() -> Vec<Route> {
     use v1::{connections, domains};
-    Router::new()
-        .merge(at(&endpoints::LIST_CONNECTIONS, connections::list))
-        .merge(at(&endpoints::CREATE_CONNECTION, connections::create))
-        .merge(at(&endpoints::READ_CONNECTION, connections::read))
-        .merge(at(&endpoints::UPDATE_CONNECTION, connections::update))
-        .merge(at(&endpoints::DELETE_CONNECTION, connections::delete))
-        .merge(at(&endpoints::CONNECTION_IMPACT, connections::impact))
-        .merge(at(&endpoints::LIST_DOMAINS, domains::list))
-        .merge(at(&endpoints::CLAIM_DOMAIN, domains::claim))
-        .merge(at(&endpoints::VERIFY_DOMAIN, domains::verify))
-        .merge(at(&endpoints::UPDATE_DOMAIN, domains::update))
-        .merge(at(&endpoints::REMOVE_DOMAIN, domains::remove))
+    vec![
+        at(&endpoints::LIST_CONNECTIONS, connections::list),
+        at(&endpoints::CREATE_CONNECTION, connections::create),
+        at(&endpoints::READ_CONNECTION, connections::read),
+        at(&endpoints::UPDATE_CONNECTION, connections::update),
+        at(&endpoints::DELETE_CONNECTION, connections::delete),
+        at(&endpoints::CONNECTION_IMPACT, connections::impact),
+        at(&endpoints::LIST_DOMAINS, domains::list),
+        at(&endpoints::CLAIM_DOMAIN, domains::claim),
+        at(&endpoints::VERIFY_DOMAIN, domains::verify),
+        at(&endpoints::UPDATE_DOMAIN, domains::update),
+        at(&endpoints::REMOVE_DOMAIN, domains::remove),
+    ]
 }
 
-fn contents() -> Router<App> {
-    Router::new()
-        .merge(at(&endpoints::SEARCH_PACKS, v1::contents::search))
-        .merge(contents_of::<Projects>())
-        .merge(contents_of::<Packs>())
-        .merge(contents_of::<Playbooks>())
-        .merge(contents_of::<Cases>())
-        .merge(contents_of::<Records>())
+fn contents() -> Vec<Route> {
+    let search = vec![at(&endpoints::SEARCH_PACKS, v1::contents::search)];
+    let kinds = [
+        contents_of::<Projects>(),
+        contents_of::<Packs>(),
+        contents_of::<Playbooks>(),
+        contents_of::<Cases>(),
+        contents_of::<Records>(),
+    ];
+    kinds.into_iter().flatten().chain(search).collect()
 }
 
-fn contents_of<K: OfKind>() -> Router<App> {
+fn contents_of<K: OfKind>() -> Vec<Route> {
     use v1::contents as handlers;
     let operations = endpoints::contents(K::KIND);
-    Router::new()
-        .merge(at(&operations.list, handlers::list::<K>))
-        .merge(at(&operations.create, handlers::create::<K>))
-        .merge(at(&operations.read, handlers::read::<K>))
-        .merge(at(&operations.update, handlers::update::<K>))
-        .merge(at(&operations.delete, handlers::delete::<K>))
-        .merge(at(&operations.list_deleted, handlers::list_deleted::<K>))
-        .merge(at(&operations.restore, handlers::restore::<K>))
+    vec![
+        at(&operations.list, handlers::list::<K>),
+        at(&operations.create, handlers::create::<K>),
+        at(&operations.read, handlers::read::<K>),
+        at(&operations.update, handlers::update::<K>),
+        at(&operations.delete, handlers::delete::<K>),
+        at(&operations.list_deleted, handlers::list_deleted::<K>),
+        at(&operations.restore, handlers::restore::<K>),
+    ]
 }
 
-fn pages() -> Router<App> {
+fn pages() -> Vec<Route> {
     use pages::{authorize, confirmation, consent, sign_in, sso};
-    Router::new()
-        .merge(page(&endpoints::AUTHORIZE, authorize::by_query))
-        .merge(page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form))
-        .merge(page(&endpoints::HOME, sign_in::home))
-        .merge(page(&endpoints::STYLESHEET, pages::stylesheet))
-        .merge(page(&endpoints::ICON, pages::icon))
-        .merge(page(&endpoints::ROBOTS, pages::robots))
-        .merge(page(&endpoints::LOGO, pages::logo))
-        .merge(page(&endpoints::SIGN_IN, sign_in::begin))
-        .merge(page(&endpoints::SHOW_SIGN_IN, sign_in::show))
-        .merge(page(&endpoints::SEND_CODE, sign_in::send))
-        .merge(page(&endpoints::SHOW_CODE, sign_in::show_code))
-        .merge(page(&endpoints::ENTER_CODE, sign_in::enter))
-        .merge(page(&endpoints::RESEND_CODE, sign_in::resend))
-        .merge(page(&endpoints::SSO_START, sso::begin))
-        .merge(page(&endpoints::SSO_CALLBACK, sso::callback))
-        .merge(page(&endpoints::CONTINUE_WITH_SSO, sso::continue_with))
-        .merge(page(&endpoints::SHOW_EMERGENCY_SIGN_IN, sso::show_emergency))
-        .merge(page(&endpoints::SEND_EMERGENCY_CODE, sso::send_emergency))
-        .merge(page(&endpoints::SHOW_LINK, sso::show_link))
-        .merge(page(&endpoints::ENTER_LINK_CODE, sso::enter_link))
-        .merge(page(&endpoints::RESEND_LINK_CODE, sso::resend_link))
-        .merge(page(&endpoints::SHOW_CONSENT, consent::show))
-        .merge(page(&endpoints::DECIDE, consent::decide))
-        .merge(page(&endpoints::SWITCH_ACCOUNT, consent::switch))
-        .merge(page(&endpoints::SHOW_CONFIRMATION, confirmation::show))
-        .merge(page(&endpoints::ANSWER_CONFIRMATION, confirmation::answer))
-        .merge(account())
+    vec![
+        page(&endpoints::AUTHORIZE, authorize::by_query),
+        page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form),
+        page(&endpoints::HOME, sign_in::home),
+        page(&endpoints::STYLESHEET, pages::stylesheet),
+        page(&endpoints::ICON, pages::icon),
+        page(&endpoints::ROBOTS, pages::robots),
+        page(&endpoints::LOGO, pages::logo),
+        page(&endpoints::SIGN_IN, sign_in::begin),
+        page(&endpoints::SHOW_SIGN_IN, sign_in::show),
+        page(&endpoints::SEND_CODE, sign_in::send),
+        page(&endpoints::SHOW_CODE, sign_in::show_code),
+        page(&endpoints::ENTER_CODE, sign_in::enter),
+        page(&endpoints::RESEND_CODE, sign_in::resend),
+        page(&endpoints::SSO_START, sso::begin),
+        page(&endpoints::SSO_CALLBACK, sso::callback),
+        page(&endpoints::CONTINUE_WITH_SSO, sso::continue_with),
+        page(&endpoints::SHOW_EMERGENCY_SIGN_IN, sso::show_emergency),
+        page(&endpoints::SEND_EMERGENCY_CODE, sso::send_emergency),
+        page(&endpoints::SHOW_LINK, sso::show_link),
+        page(&endpoints::ENTER_LINK_CODE, sso::enter_link),
+        page(&endpoints::RESEND_LINK_CODE, sso::resend_link),
+        page(&endpoints::SHOW_CONSENT, consent::show),
+        page(&endpoints::DECIDE, consent::decide),
+        page(&endpoints::SWITCH_ACCOUNT, consent::switch),
+        page(&endpoints::SHOW_CONFIRMATION, confirmation::show),
+        page(&endpoints::ANSWER_CONFIRMATION, confirmation::answer),
+    ]
 }
 
-fn account() -> Router<App> {
+fn account_pages() -> Vec<Route> {
     use pages::account::{activity, apps, overview, sessions, sign_out, tokens, workspaces};
-    Router::new()
-        .merge(page(&endpoints::ACCOUNT, overview::show))
-        .merge(page(&endpoints::ACCOUNT_SESSIONS, sessions::show))
-        .merge(page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end))
-        .merge(page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all))
-        .merge(page(&endpoints::ACCOUNT_CONFIRM_REMOVE_APP, apps::confirm_withdraw))
-        .merge(page(&endpoints::ACCOUNT_CONFIRM_REVOKE_TOKEN, tokens::confirm_revoke))
-        .merge(page(&endpoints::ACCOUNT_END_SESSION, sessions::end))
-        .merge(page(&endpoints::ACCOUNT_END_ALL_SESSIONS, sessions::end_all))
-        .merge(page(&endpoints::ACCOUNT_APPS, apps::show))
-        .merge(page(&endpoints::ACCOUNT_REMOVE_APP, apps::withdraw))
-        .merge(page(&endpoints::ACCOUNT_TOKENS, tokens::show))
-        .merge(page(&endpoints::ACCOUNT_CREATE_TOKEN, tokens::create))
-        .merge(page(&endpoints::ACCOUNT_REVOKE_TOKEN, tokens::revoke))
-        .merge(page(&endpoints::ACCOUNT_WORKSPACES, workspaces::show))
-        .merge(page(&endpoints::ACCOUNT_ACTIVITY, activity::show))
-        .merge(page(&endpoints::ACCOUNT_CONFIRM_REVOKE_SUSPECTED_TOKENS, tokens::confirm_revoke_suspected))
-        .merge(page(&endpoints::ACCOUNT_REVOKE_SUSPECTED_TOKENS, tokens::revoke_suspected))
-        .merge(page(&endpoints::SIGN_OUT, sign_out))
+    vec![
+        page(&endpoints::ACCOUNT, overview::show),
+        page(&endpoints::ACCOUNT_SESSIONS, sessions::show),
+        page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end),
+        page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all),
+        page(&endpoints::ACCOUNT_CONFIRM_REMOVE_APP, apps::confirm_withdraw),
+        page(&endpoints::ACCOUNT_CONFIRM_REVOKE_TOKEN, tokens::confirm_revoke),
+        page(&endpoints::ACCOUNT_END_SESSION, sessions::end),
+        page(&endpoints::ACCOUNT_END_ALL_SESSIONS, sessions::end_all),
+        page(&endpoints::ACCOUNT_APPS, apps::show),
+        page(&endpoints::ACCOUNT_REMOVE_APP, apps::withdraw),
+        page(&endpoints::ACCOUNT_TOKENS, tokens::show),
+        page(&endpoints::ACCOUNT_CREATE_TOKEN, tokens::create),
+        page(&endpoints::ACCOUNT_REVOKE_TOKEN, tokens::revoke),
+        page(&endpoints::ACCOUNT_WORKSPACES, workspaces::show),
+        page(&endpoints::ACCOUNT_ACTIVITY, activity::show),
+        page(&endpoints::ACCOUNT_CONFIRM_REVOKE_SUSPECTED_TOKENS, tokens::confirm_revoke_suspected),
+        page(&endpoints::ACCOUNT_REVOKE_SUSPECTED_TOKENS, tokens::revoke_suspected),
+        page(&endpoints::SIGN_OUT, sign_out),
+    ]
 }
 
-fn workspace_pages() -> Router<App> {
+fn workspace_pages() -> Vec<Route> {
     use pages::{
         account::workspaces,
         invitations, sso,
         workspace::{activity, credentials, members},
     };
-    Router::new()
-        .merge(page(&endpoints::WORKSPACES_PAGE, workspaces::show))
-        .merge(page(&endpoints::WORKSPACES_CREATE, workspaces::create))
-        .merge(page(&endpoints::WORKSPACE_PAGE, members::show))
-        .merge(page(&endpoints::WORKSPACE_CHANGE_ROLE, members::change_role))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_REMOVE_MEMBER, members::confirm_remove_member))
-        .merge(page(&endpoints::WORKSPACE_REMOVE_MEMBER, members::remove_member))
-        .merge(page(&endpoints::WORKSPACE_INVITE, members::invite))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_REVOKE_INVITATION, members::confirm_revoke_invitation))
-        .merge(page(&endpoints::WORKSPACE_REVOKE_INVITATION, members::revoke_invitation))
-        .merge(page(&endpoints::WORKSPACE_CREDENTIALS, credentials::show))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_REVOKE_CREDENTIAL, credentials::confirm_revoke))
-        .merge(page(&endpoints::WORKSPACE_REVOKE_CREDENTIAL, credentials::revoke))
-        .merge(page(&endpoints::WORKSPACE_ACTIVITY, activity::show))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_LEAVE, members::confirm_leave))
-        .merge(page(&endpoints::WORKSPACE_LEAVE, members::leave))
-        .merge(page(&endpoints::WORKSPACE_TRY_CONNECTION, sso::try_connection))
-        .merge(page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock))
-        .merge(page(&endpoints::INVITATION_ACCEPT, invitations::accept))
-        .merge(page(&endpoints::INVITATION_DECLINE, invitations::decline))
-        .merge(page(&endpoints::INVITATION_BLOCK, invitations::block))
+    vec![
+        page(&endpoints::WORKSPACES_PAGE, workspaces::show),
+        page(&endpoints::WORKSPACES_CREATE, workspaces::create),
+        page(&endpoints::WORKSPACE_PAGE, members::show),
+        page(&endpoints::WORKSPACE_CHANGE_ROLE, members::change_role),
+        page(&endpoints::WORKSPACE_CONFIRM_REMOVE_MEMBER, members::confirm_remove_member),
+        page(&endpoints::WORKSPACE_REMOVE_MEMBER, members::remove_member),
+        page(&endpoints::WORKSPACE_INVITE, members::invite),
+        page(&endpoints::WORKSPACE_CONFIRM_REVOKE_INVITATION, members::confirm_revoke_invitation),
+        page(&endpoints::WORKSPACE_REVOKE_INVITATION, members::revoke_invitation),
+        page(&endpoints::WORKSPACE_CREDENTIALS, credentials::show),
+        page(&endpoints::WORKSPACE_CONFIRM_REVOKE_CREDENTIAL, credentials::confirm_revoke),
+        page(&endpoints::WORKSPACE_REVOKE_CREDENTIAL, credentials::revoke),
+        page(&endpoints::WORKSPACE_ACTIVITY, activity::show),
+        page(&endpoints::WORKSPACE_CONFIRM_LEAVE, members::confirm_leave),
+        page(&endpoints::WORKSPACE_LEAVE, members::leave),
+        page(&endpoints::WORKSPACE_TRY_CONNECTION, sso::try_connection),
+        page(&endpoints::WORKSPACE_UNBLOCK, invitations::unblock),
+        page(&endpoints::INVITATION_ACCEPT, invitations::accept),
+        page(&endpoints::INVITATION_DECLINE, invitations::decline),
+        page(&endpoints::INVITATION_BLOCK, invitations::block),
+    ]
 }
 
-fn connection_pages() -> Router<App> {
+fn connection_pages() -> Vec<Route> {
     use pages::workspace::connections::{self, connection, requirement};
-    Router::new()
-        .merge(page(&endpoints::WORKSPACE_CONNECTIONS, connections::show))
-        .merge(page(&endpoints::WORKSPACE_CREATE_CONNECTION, connections::create))
-        .merge(page(&endpoints::WORKSPACE_CONNECTION, connection::show))
-        .merge(page(&endpoints::WORKSPACE_CONNECTION_PROVIDER, connection::set_provider))
-        .merge(page(&endpoints::WORKSPACE_CONNECTION_SETTINGS, connection::set_policy))
-        .merge(page(&endpoints::WORKSPACE_CONNECTION_ENABLE, connection::enable))
-        .merge(page(&endpoints::WORKSPACE_CLAIM_DOMAIN, connection::claim_domain))
-        .merge(page(&endpoints::WORKSPACE_USE_DOMAIN, connection::use_domain))
-        .merge(page(&endpoints::WORKSPACE_VERIFY_DOMAIN, connection::verify_domain))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_REMOVE_DOMAIN, connection::confirm_remove_domain))
-        .merge(page(&endpoints::WORKSPACE_REMOVE_DOMAIN, connection::remove_domain))
-        .merge(page(&endpoints::WORKSPACE_REQUIREMENT, requirement::show))
-        .merge(page(&endpoints::WORKSPACE_CHANGE_REQUIREMENT, requirement::change))
-        .merge(page(&endpoints::WORKSPACE_CONFIRM_DELETE_CONNECTION, connection::confirm_delete))
-        .merge(page(&endpoints::WORKSPACE_DELETE_CONNECTION, connection::delete))
-}
-
-/// Routes an operation to a handler, which must have the operation's types.
-fn at<Arguments: 'static, Request: 'static, Response: 'static>(
-    operation: &'static Operation<Request, Response>,
-    handler: impl OperationHandler<Arguments, Request, Response>,
-) -> Router<App> {
-    let status = StatusCode::from_u16(operation.row.status).unwrap_or_default();
-    let answer = move |State(app): State<App>, request: extract::Request| handler.handle(request, app, status);
-    page(&operation.row.endpoint, answer)
-}
-
-/// Routes an endpoint to a handler. The handler finds the row in the request, so that the rules for queries and bodies are
-/// enforced as the row says.
-fn page<T: 'static>(endpoint: &'static Endpoint, handler: impl Handler<T, App>) -> Router<App> {
-    let filter = match endpoint.method {
-        Method::Get => MethodFilter::GET,
-        Method::Post => MethodFilter::POST,
-        Method::Patch => MethodFilter::PATCH,
-        Method::Delete => MethodFilter::DELETE,
-    };
-    let route: MethodRouter<App> = on(filter, handler);
-    Router::new().route(endpoint.path, route.layer(Extension(endpoint)))
+    vec![
+        page(&endpoints::WORKSPACE_CONNECTIONS, connections::show),
+        page(&endpoints::WORKSPACE_CREATE_CONNECTION, connections::create),
+        page(&endpoints::WORKSPACE_CONNECTION, connection::show),
+        page(&endpoints::WORKSPACE_CONNECTION_PROVIDER, connection::set_provider),
+        page(&endpoints::WORKSPACE_CONNECTION_SETTINGS, connection::set_policy),
+        page(&endpoints::WORKSPACE_CONNECTION_ENABLE, connection::enable),
+        page(&endpoints::WORKSPACE_CLAIM_DOMAIN, connection::claim_domain),
+        page(&endpoints::WORKSPACE_USE_DOMAIN, connection::use_domain),
+        page(&endpoints::WORKSPACE_VERIFY_DOMAIN, connection::verify_domain),
+        page(&endpoints::WORKSPACE_CONFIRM_REMOVE_DOMAIN, connection::confirm_remove_domain),
+        page(&endpoints::WORKSPACE_REMOVE_DOMAIN, connection::remove_domain),
+        page(&endpoints::WORKSPACE_REQUIREMENT, requirement::show),
+        page(&endpoints::WORKSPACE_CHANGE_REQUIREMENT, requirement::change),
+        page(&endpoints::WORKSPACE_CONFIRM_DELETE_CONNECTION, connection::confirm_delete),
+        page(&endpoints::WORKSPACE_DELETE_CONNECTION, connection::delete),
+    ]
 }

@@ -2,7 +2,10 @@
 //! route templates.
 
 pub mod alarms;
+pub mod current_request;
 pub mod labels;
+mod log_format;
+mod log_writer;
 mod metrics;
 mod process;
 pub mod traces;
@@ -18,30 +21,41 @@ use tracing_subscriber::{
 };
 
 pub use self::metrics::Metrics;
+use self::{
+    log_format::WithRequest,
+    log_writer::{LogWriter, WriterThread},
+};
 use crate::config;
 
-/// Writes the log to standard error, one line per event. A line has the span that it was logged in: the request, or the
-/// background task.
-pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<LogFilter> {
-    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+/// Writes the log to standard error, one line per event. A line has the request or the background task that it is about.
+pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<Log> {
+    let (writer, thread) = LogWriter::start(std::io::stderr())?;
+    let layer = fmt::layer().with_writer(writer);
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&settings.filter)?);
     let filter = filter.and(filter_fn(is_ours));
     let started = if settings.json {
-        let json = layer.json().flatten_event(true).with_span_list(false);
+        let format = fmt::format().with_target(false).json().flatten_event(true).with_span_list(false);
+        let json = layer.json().event_format(WithRequest(format));
         registry().with(json.with_filter(filter)).try_init()
     } else {
-        registry().with(layer.with_filter(filter)).try_init()
+        let format = fmt::format().with_target(false);
+        registry().with(layer.event_format(WithRequest(format)).with_filter(filter)).try_init()
     };
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))?;
-    Ok(LogFilter(handle))
+    Ok(Log { filter: handle, thread })
 }
 
-/// The filter of the running log.
-pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
+/// The running log. When it is dropped, all lines are written; later ones are written at once.
+pub struct Log {
+    filter: reload::Handle<EnvFilter, Registry>,
+    #[expect(dead_code, reason = "it is dropped with the log")]
+    thread: WriterThread,
+}
 
-impl LogFilter {
-    pub fn replace(&self, setting: &str) -> anyhow::Result<()> {
-        Ok(self.0.reload(EnvFilter::try_new(setting)?)?)
+impl Log {
+    /// Replaces the filter.
+    pub fn replace_filter(&self, setting: &str) -> anyhow::Result<()> {
+        Ok(self.filter.reload(EnvFilter::try_new(setting)?)?)
     }
 }
 

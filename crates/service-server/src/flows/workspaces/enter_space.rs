@@ -43,7 +43,7 @@ pub async fn enter_space(
         Space::Personal => None,
         // What only owners may read is read at once, not a moment after the role was lost.
         Space::Workspace(id) if right == Right::Own => {
-            Some(space::judge(look_up(app, actor.user_id, id).await?, right)?)
+            Some(space::judge(Box::pin(look_up(app, actor.user_id, id)).await?, right)?)
         }
         Space::Workspace(id) => Some(space::judge(find_role(app, actor.user_id, id).await?, right)?),
     };
@@ -60,7 +60,7 @@ async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option
             return Ok(Some(known.role));
         }
     }
-    look_up(app, user_id, id).await
+    Box::pin(look_up(app, user_id, id)).await
 }
 
 /// Reads the user's role in a workspace from the database, and caches it.

@@ -28,7 +28,7 @@ use crate::{
         space,
     },
     node_limits::user_limits::Usage,
-    telemetry::traces::{self, RequestTrace},
+    telemetry::current_request::{self, CurrentRequest},
 };
 
 /// A request that the guard has admitted.
@@ -45,8 +45,8 @@ pub(super) struct AdmittedCaller {
     pub(super) caller: McpCaller,
     /// The space that the URL names.
     pub(super) space: Requested,
-    /// The trace of the request: `rmcp` answers messages in other tasks.
-    pub(super) trace: Option<RequestTrace>,
+    /// For logs and traces: `rmcp` answers messages in other tasks.
+    pub(super) request: Option<Arc<CurrentRequest>>,
     failure: Arc<OnceLock<ApiError>>,
 }
 
@@ -81,7 +81,12 @@ pub(super) async fn admit(app: &App, request: Request) -> Result<Admitted, ApiEr
     }
     record_trace(&message);
     let failure = Arc::<OnceLock<ApiError>>::default();
-    parts.extensions.insert(AdmittedCaller { caller, space, trace: traces::current(), failure: failure.clone() });
+    parts.extensions.insert(AdmittedCaller {
+        caller,
+        space,
+        request: current_request::current(),
+        failure: failure.clone(),
+    });
     let body = Body::from(Value::Object(message).to_string());
     Ok(Admitted { request: Request::from_parts(parts, body), failure })
 }
@@ -169,7 +174,7 @@ fn record_trace(message: &Map<String, Value>) {
         && is_hex(version, 2)
         && is_hex(trace, 32)
     {
-        tracing::Span::current().record("trace.id", trace);
+        current_request::note_client_trace(trace);
         tracing::debug!("A client follows this request in a trace");
     }
 }

@@ -20,9 +20,8 @@ mod tools;
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    Extension,
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -67,12 +66,8 @@ impl Protocol {
 }
 
 /// Receives one message, and responds to it.
-pub async fn receive(
-    State(app): State<App>,
-    Extension(Protocol(protocol)): Extension<Protocol>,
-    request: Request,
-) -> Response {
-    let Admitted { request, failure } = match guard::admit(&app, request).await {
+pub async fn receive(app: &App, Protocol(protocol): &Protocol, request: Request) -> Response {
+    let Admitted { request, failure } = match guard::admit(app, request).await {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into_response(),
     };

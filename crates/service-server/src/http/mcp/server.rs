@@ -28,7 +28,7 @@ use crate::{
             resources, tools,
         },
     },
-    telemetry::traces,
+    telemetry::{current_request, traces},
 };
 
 /// How long clients may keep lists that only an upgrade of the service changes.
@@ -66,10 +66,11 @@ async fn while_awaited<T>(
     admitted: &AdmittedCaller,
     work: impl Future<Output = Result<T, ErrorData>>,
 ) -> Result<T, ErrorData> {
+    let work = current_request::within_same(admitted.request.clone(), work);
     tokio::select! {
         biased;
         () = context.ct.cancelled() => Err(failed()),
-        done = AssertUnwindSafe(traces::within(admitted.trace.clone(), work)).catch_unwind() => done.unwrap_or_else(|_panic| {
+        done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_panic| {
             admitted.fail(EdgeError::Defect.into());
             Err(failed())
         }),

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{
-    Extension,
     body::Bytes,
-    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -55,7 +53,8 @@ struct ManualPage<'a> {
     html: &'a str,
 }
 
-pub async fn openapi(Extension(manual): Extension<Manual>, _: Query) -> impl IntoResponse {
+#[must_use]
+pub fn openapi(manual: &Manual, _: Query) -> impl IntoResponse + use<> {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=300")];
     (headers, manual.0.openapi.clone())
 }
@@ -65,7 +64,7 @@ pub async fn stylesheet() -> impl IntoResponse {
 }
 
 /// The manual, which there is in English only.
-pub async fn show(State(app): State<App>, Extension(manual): Extension<Manual>) -> Result<Response, ApiError> {
+pub fn show(app: &App, manual: &Manual) -> Result<Response, ApiError> {
     let t = app.locales.of(Language::English);
     let Written { html, chapters, .. } = &*manual.0;
     page(t, StatusCode::OK, &ManualPage { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)

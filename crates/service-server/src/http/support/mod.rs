@@ -27,7 +27,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use service_api::{ids::SupportClientId, token::ClientAssertion};
 use tokio::time::{Instant, timeout};
-use tracing::Instrument as _;
 
 use self::calls::SupportCall;
 use crate::{
@@ -46,7 +45,10 @@ use crate::{
         oauth::client_authentication::ASSERTION_TYPE,
     },
     net::server_tls::PeerCertificate,
-    telemetry::labels::UNMATCHED,
+    telemetry::{
+        current_request::{self, CurrentRequest},
+        labels::UNMATCHED,
+    },
 };
 
 /// Bytes of the largest body.
@@ -91,11 +93,11 @@ async fn support_edge(State(app): State<App>, mut request: Request, next: Next) 
     let began = Instant::now();
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let call = SupportCall::ALL.iter().find(|call| Some(call.path()) == matched).map_or(UNMATCHED, |call| call.label());
-    let id: Arc<str> = random::request_id(app.clock.now()).to_string().into();
+    let id: Arc<str> = random::request_id(app.clock.now());
     let certificate = request.extensions().get::<PeerCertificate>().map(PeerCertificate::name);
     request.extensions_mut().insert(RequestIdText(id.clone()));
-    let span = tracing::error_span!("request", request.id = &*id, route = call);
-    let response = match Box::pin(run(&app, request, next).instrument(span)).await {
+    let current = CurrentRequest::new(id.clone(), call, None);
+    let response = match current_request::within(current, Box::pin(run(&app, request, next))).await {
         Ok(response) => response,
         Err(refused) => refused.into(),
     };

@@ -31,12 +31,8 @@ pub use self::{
     collector::CollectorSecrets,
     queue::{BATCH_SPANS, QUEUE_SPANS},
 };
+use super::current_request;
 use crate::{config::TracesConfig, crypto::random, telemetry::Metrics};
-
-tokio::task_local! {
-    /// The trace of the request that this task works for; `None`: it is not sampled.
-    static CURRENT: Option<RequestTrace>;
-}
 
 /// Records spans, and exports them.
 pub struct Traces {
@@ -218,20 +214,9 @@ impl Drop for ActiveSpan {
     }
 }
 
-/// Runs a future as part of a trace. Without a trace nothing is recorded.
-pub fn within<F: Future>(trace: Option<RequestTrace>, work: F) -> impl Future<Output = F::Output> {
-    CURRENT.scope(trace, work)
-}
-
-/// Returns the trace of the request that this task works for, for work that another task does.
-#[must_use]
-pub fn current() -> Option<RequestTrace> {
-    CURRENT.try_with(Clone::clone).ok().flatten()
-}
-
 /// Names the flow of the current request, where the route does not tell it. The first name stays.
 pub fn name_flow(flow: &'static str) {
-    if let Some(trace) = current() {
+    if let Some(trace) = current_request::trace() {
         trace.0.flow.get_or_init(|| flow);
     }
 }
@@ -240,7 +225,7 @@ pub fn name_flow(flow: &'static str) {
 /// only its first word is recorded.
 #[must_use]
 pub fn statement(sql: &str, place: &'static Location<'static>) -> Option<ActiveSpan> {
-    let trace = current()?;
+    let trace = current_request::trace()?;
     let file = place.file().rsplit_once('/').map_or(place.file(), |(_, file)| file);
     let operation = operation(sql);
     let mut span = trace.begin([operation, file.trim_end_matches(".rs")], SpanKind::Client)?;
@@ -256,7 +241,7 @@ pub fn statement(sql: &str, place: &'static Location<'static>) -> Option<ActiveS
 /// Begins the span of a wait or of a request to another host; `None`: the current task has no trace.
 #[must_use]
 pub fn part(name: [&'static str; 2]) -> Option<ActiveSpan> {
-    let trace = current()?;
+    let trace = current_request::trace()?;
     let span = trace.begin(name, SpanKind::Client)?;
     Some(ActiveSpan { trace, span: Box::new(span), is_over: false })
 }
@@ -282,7 +267,7 @@ fn operation(sql: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{current_request::CurrentRequest, *};
 
     #[test]
     fn of_a_statement_only_a_known_first_word_is_recorded() {
@@ -297,7 +282,8 @@ mod tests {
     #[tokio::test]
     async fn without_a_trace_nothing_begins() {
         assert!(statement("select 1", Location::caller()).is_none());
-        within(None, async {
+        let request = CurrentRequest::new("req_1".into(), "/oauth/token", None);
+        current_request::within(request, async {
             name_flow("refresh_grant");
             assert!(part(["connection", ""]).is_none());
         })

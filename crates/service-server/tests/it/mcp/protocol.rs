@@ -132,7 +132,7 @@ fn the_trace_of_a_client_is_in_the_log_and_its_messages_are_not_whatever_the_fil
         "info,service_server=debug,rmcp=trace",
         "info,service_server=debug,rmcp::service=trace,rmcp::transport=trace",
         "info,service_server=debug,rmcp[serve_inner]=trace",
-        "info,[request]=trace",
+        "trace",
     ] {
         let setup = Setup::default().on_system_clock().set("log.filter", filter);
         setup.run(async |server| {
