@@ -19,7 +19,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use service_server::{clock::Clock, database::migrations, server::Server, telemetry};
+use service_server::{
+    clock::Clock,
+    database::migrations,
+    server::Server,
+    telemetry::{self, Log},
+};
 use service_testkit::{mailbox::Mailbox, postgres::Cluster, server};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -103,7 +108,7 @@ struct Development<'a> {
 impl Development<'_> {
     async fn serve(&self) -> Result<()> {
         let mailbox = Mailbox::start_at(&self.addresses.mailbox()).await?;
-        let server = self.start_server(&mailbox).await?;
+        let (server, _log) = self.start_server(&mailbox).await?;
         // A signal that comes earlier ends the process at once. One that comes after the links have been printed stops it
         // in order.
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -134,7 +139,7 @@ impl Development<'_> {
         Ok(server.run_until(told_to_stop).await?)
     }
 
-    async fn start_server(&self, mailbox: &Mailbox) -> Result<Server> {
+    async fn start_server(&self, mailbox: &Mailbox) -> Result<(Server, Log)> {
         let database = self.cluster.ensure_database("serviced").await?;
         let mut settings = settings::development(&database, mailbox, &self.addresses)?;
         settings.set("secrets.root_keys", &format!("1:{}", self.root_key));
@@ -142,7 +147,7 @@ impl Development<'_> {
         settings.set("log.filter", self.options.log.as_deref().unwrap_or(filter));
         let config = server::config(&settings)?;
 
-        telemetry::start_log(&config.log)?;
+        let log = telemetry::start_log(&config.log)?;
         migrations::migrate(&config.database).await.context(
             "the database was made by another version: run `cargo xtask dev --fresh` to start with an empty one",
         )?;
@@ -151,7 +156,7 @@ impl Development<'_> {
             server.listen_also_on(address)?;
         }
         demo::create(&server.app).await?;
-        Ok(server)
+        Ok((server, log))
     }
 
     /// Whether the links are for a person, and not for a program.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use service_server::telemetry::log_filter;
+use service_server::telemetry::{WithRequest, log_filter};
 use tracing_subscriber::{
     Layer as _,
     fmt::{self, MakeWriter},
@@ -21,7 +21,7 @@ impl Log {
     #[must_use]
     pub fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
         // As much as the most talkative setting logs.
-        let layer = fmt::layer().with_ansi(false).with_writer(self.clone());
+        let layer = fmt::layer().event_format(WithRequest::text()).with_writer(self.clone());
         registry().with(log_filter("trace").ok().map(|filter| layer.with_filter(filter)))
     }
 

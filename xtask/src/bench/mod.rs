@@ -184,16 +184,22 @@ async fn measure(options: &BenchOptions) -> Result<()> {
             report(&measured, options.json);
         }
     }
+    measure_node(&bench, options.json, wanted).await?;
+    say_error(&format!("Load of the machine after: {}", load()));
+    Ok(())
+}
+
+/// Measures what a node costs, rather than what it reaches.
+async fn measure_node(bench: &Bench, json: bool, mut wanted: impl FnMut(&str) -> bool) -> Result<()> {
     if wanted("half_load") {
-        half_load::measure(&bench, options.json).await?;
+        half_load::measure(bench, json).await?;
     }
     if wanted("idle") {
-        idle::measure(&bench, options.json).await?;
+        idle::measure(bench, json).await?;
     }
     if wanted("feed") {
-        feed::measure(&bench, options.json).await?;
+        feed::measure(bench, json).await?;
     }
-    say_error(&format!("Load of the machine after: {}", load()));
     Ok(())
 }
 

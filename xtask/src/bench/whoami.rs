@@ -40,8 +40,12 @@ pub(super) async fn run(bench: &Bench, address: SocketAddr, request: &str) -> Re
 }
 
 pub(super) async fn sign_in(bench: &Bench, email: &str, scope: &str) -> Result<String> {
+    sign_in_at(bench, &bench.server.http, email, scope).await
+}
+
+/// Signs in at a server that sends its mail to the mailbox of the benchmark.
+pub(super) async fn sign_in_at(bench: &Bench, http: &TestClient, email: &str, scope: &str) -> Result<String> {
     bench.mailbox.stall(false);
-    let http = &bench.server.http;
     let (otp_id, code) = service_testkit::server::request_code(http, &bench.mailbox, &bench.leaks, email).await?;
     bench.mailbox.stall(true);
     let response = http.post("/oauth/token", &otp_exchange(&otp_id, &code, scope)).await?;

@@ -73,7 +73,7 @@ pub(super) async fn run(options: &GrowOptions) -> Result<()> {
     settings.set("log.filter", "warn");
     let clock = Clock::manual(Clock::System.now() - DAY * i32::try_from(4 * quarter + DAYS_AFTER)?);
     let config = config(&settings)?;
-    telemetry::start_log(&config.log)?;
+    let _log = telemetry::start_log(&config.log)?;
     let server = Server::start(config, clock).await?;
     let http = TestClient::new(format!("http://{}", server.address), Leaks::default())?;
     let db = connect(&cluster.url(&database)).await?;

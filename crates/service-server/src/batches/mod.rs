@@ -26,7 +26,7 @@ const MAX_BATCH: usize = 256;
 /// How long a caller waits for the statements that are under way, before it has another one begin beside them. A database that is
 /// well answers sooner.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The most turns, when statements that are under way do not end. By default a node has twice as many connections for credentials.
+/// The most turns of one kind of statement, when those that are under way do not end.
 const MAX_TURNS: usize = 4;
 
 /// A statement that answers several questions.

@@ -128,7 +128,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "database.coalesce",
         Some("yes"),
-        "yes or no: whether refreshes that arrive together share statements. no is for engines that find rows by one shard.",
+        "yes or no: whether refreshes and CLI tokens that arrive together share statements. no is for engines that find rows by one shard.",
     ),
     secret(
         "secrets.root_keys",

@@ -184,10 +184,7 @@ pub async fn find_genuine_cli_token(
     let Some(mut stored) = stored.filter(|stored| stored.digest.ct_eq(&sha256(token.expose())).into()) else {
         return Ok(None);
     };
-    if stored.found.sso_until.is_some_and(|until| until <= now) {
-        let db = app.database.connect().await?;
-        stored.found.sso_until = sso_deadline(&db, stored.connection_id, stored.found.sso_until, now).await?;
-    }
+    stored.found.sso_until = current_sso_deadline(app, stored.connection_id, stored.found.sso_until, now).await?;
     Ok(Some(stored))
 }
 
@@ -201,6 +198,21 @@ pub async fn sso_deadline(
 ) -> Result<Option<Timestamp>, database::Error> {
     match (connection_id, sso_until) {
         (Some(id), Some(until)) if until <= now => Ok(store::connections::is_enabled(db, id).await?.then_some(until)),
+        _ => Ok(sso_until),
+    }
+}
+
+/// The same on a connection of its own, if one is needed.
+pub async fn current_sso_deadline(
+    app: &App,
+    connection_id: Option<ConnectionId>,
+    sso_until: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, database::Error> {
+    match sso_until {
+        Some(until) if until <= now => {
+            sso_deadline(&app.database.connect().await?, connection_id, sso_until, now).await
+        }
         _ => Ok(sso_until),
     }
 }

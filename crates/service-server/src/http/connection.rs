@@ -26,7 +26,6 @@ use futures_util::future::BoxFuture;
 use hyper::{
     Method,
     body::{Body as _, Incoming},
-    rt::{self, Timer},
     server::conn::http1,
     service::service_fn,
 };
@@ -39,7 +38,11 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
-    http::{framing::Framing, head::Head},
+    http::{
+        deadline::{MovingDeadline, NoTimer},
+        framing::Framing,
+        head::Head,
+    },
     net::server_tls::PeerCertificate,
 };
 
@@ -99,8 +102,8 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         phase.fetch_add(1, Ordering::Relaxed);
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
-        let has_body = |body: Incoming| if body.is_end_stream() { Body::empty() } else { Body::new(body) };
-        let answer = served.clone().serve(peer, request.map(has_body));
+        let into_body = |body: Incoming| if body.is_end_stream() { Body::empty() } else { Body::new(body) };
+        let answer = served.clone().serve(peer, request.map(into_body));
         let (phase, leaving) = (phase.clone(), leaving.clone());
         async move {
             // A request that changes something runs to its end even if the client disconnects, so that a client cannot
@@ -114,6 +117,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             io::Result::Ok(answer)
         }
     });
+    // The library refuses more than 100 headers: that is its default, and the only limit for which it clears no room.
     let connection = http1::Builder::new()
         .timer(NoTimer)
         .header_read_timeout(KEEP_ALIVE_TIMEOUT)
@@ -121,32 +125,6 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .serve_connection(TokioIo::new(io), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error = error.to_string(), "Connection ended early");
-    }
-}
-
-/// A timer that never fires: [`GuardedStream`] has the timeouts, without a timer for each request. With none at all, hyper would
-/// not look after a response whether the next request has arrived already.
-struct NoTimer;
-
-struct Never;
-
-impl Timer for NoTimer {
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Never)
-    }
-
-    fn sleep_until(&self, _: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Never)
-    }
-}
-
-impl rt::Sleep for Never {}
-
-impl Future for Never {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
     }
 }
 
@@ -165,11 +143,21 @@ struct GuardedStream<S> {
     head_due: MovingDeadline,
     /// Whether a part of the head has arrived.
     has_begun: bool,
+    read_timeouts: ReadTimeouts,
     write_timeouts: WriteTimeouts,
     /// Runs while the client does not read.
     write_due: Option<Pin<Box<Sleep>>>,
     /// Runs from the first wait for the client until the next request; with the phase in which it started.
     total_write_due: Option<(u64, Pin<Box<Sleep>>)>,
+}
+
+/// How long a client may take to send a head.
+#[derive(Clone, Copy)]
+struct ReadTimeouts {
+    /// From the first byte to its end.
+    head: Duration,
+    /// From the end of the last response to its first byte.
+    idle: Duration,
 }
 
 /// How long a client may take to read a response.
@@ -195,45 +183,6 @@ enum Stage {
     },
 }
 
-/// A deadline that moves with every request. Its timer is set again only when it fires, because that takes a lock which all
-/// connections share.
-struct MovingDeadline {
-    /// `None`: there is nothing to wait for.
-    at: Option<Instant>,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl MovingDeadline {
-    fn new(limit: Duration) -> Self {
-        let timer = due(limit);
-        Self { at: Some(timer.deadline()), timer }
-    }
-
-    fn set(&mut self, limit: Duration) {
-        let at = Instant::now() + limit;
-        self.at = Some(at);
-        if at < self.timer.deadline() {
-            self.timer.as_mut().reset(at);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.at = None;
-    }
-
-    /// Whether the deadline has passed. If not, the task is woken when it does.
-    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(at) = self.at else { return false };
-        while self.timer.as_mut().poll(context).is_ready() {
-            if self.timer.deadline() >= at {
-                return true;
-            }
-            self.timer.as_mut().reset(at);
-        }
-        false
-    }
-}
-
 fn due(limit: Duration) -> Pin<Box<Sleep>> {
     Box::pin(sleep_until(Instant::now() + limit))
 }
@@ -252,9 +201,32 @@ impl<S> GuardedStream<S> {
             held: Vec::new(),
             head_due: MovingDeadline::new(FIRST_BYTE_TIMEOUT),
             has_begun: false,
+            read_timeouts: ReadTimeouts { head: HEADER_READ_TIMEOUT, idle: KEEP_ALIVE_TIMEOUT },
             write_timeouts: WriteTimeouts { idle: WRITE_IDLE_TIMEOUT, total: TOTAL_WRITE_TIMEOUT },
             write_due: None,
             total_write_due: None,
+        }
+    }
+
+    /// Expects the next head, if the request has its response.
+    fn begin_next(&mut self, phase: u64) {
+        match self.stage {
+            Stage::Answer { since } if phase >= since + 2 => {
+                self.stage = Stage::Head(Head::default());
+                self.head_due.set(self.read_timeouts.idle);
+            }
+            // The HTTP library may have found the end of the body elsewhere, or not wait for it.
+            Stage::Body { since, .. } if phase >= since + 2 && !self.head_due.is_set() => {
+                self.head_due.set(self.read_timeouts.idle);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets the time between requests begin when the response is written: the library may read before that.
+    fn note_written(&mut self) {
+        if matches!(self.stage, Stage::Head(_)) && !self.has_begun {
+            self.head_due.set(self.read_timeouts.idle);
         }
     }
 
@@ -285,7 +257,7 @@ impl<S> GuardedStream<S> {
                     let Some(length) = head.look(&mut bytes[at..]) else {
                         // The timeout starts only if a head does not arrive in one piece.
                         if !std::mem::replace(&mut self.has_begun, true) {
-                            self.head_due.set(HEADER_READ_TIMEOUT);
+                            self.head_due.set(self.read_timeouts.head);
                         }
                         return bytes.len();
                     };
@@ -315,10 +287,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let phase = this.phase.load(Ordering::Relaxed);
-        if matches!(this.stage, Stage::Answer { since } if phase >= since + 2) {
-            this.stage = Stage::Head(Head::default());
-            this.head_due.set(KEEP_ALIVE_TIMEOUT);
-        }
+        this.begin_next(phase);
         if this.head_due.is_over(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -347,6 +316,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_written();
         self.watch_write(context, written)
     }
 
@@ -367,6 +337,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.note_written();
         self.watch_write(context, written)
     }
 
@@ -377,7 +348,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter, DuplexStream, duplex};
 
     use super::*;
 
@@ -423,5 +394,98 @@ mod tests {
             let closed = tokio::time::timeout(Duration::from_secs(5), guarded.shutdown()).await.unwrap();
             assert_eq!(closed.unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
+    }
+
+    /// A stream with short timeouts, whose client has a quarter of a second for its first byte.
+    fn guarded(stream: DuplexStream, phase: &Arc<AtomicU64>, timeouts: ReadTimeouts) -> GuardedStream<DuplexStream> {
+        let mut guarded = GuardedStream::new(stream, phase.clone());
+        guarded.head_due = MovingDeadline::new(SHORT);
+        guarded.read_timeouts = timeouts;
+        guarded
+    }
+
+    /// Reads until the stream gives its client up; returns how long that took.
+    async fn given_up_after(guarded: &mut GuardedStream<DuplexStream>) -> Duration {
+        let (began, mut buffer) = (Instant::now(), [0; 100]);
+        let error = loop {
+            if let Err(error) = guarded.read(&mut buffer).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        began.elapsed()
+    }
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: service.test\r\n\r\n";
+    const SHORT: Duration = Duration::from_millis(250);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_head_is_given_up() {
+        let timeouts = ReadTimeouts { head: LONG, idle: LONG };
+        let (ours, _peer) = duplex(64);
+        let silent = given_up_after(&mut guarded(ours, &Arc::default(), timeouts)).await;
+        assert!((SHORT..LONG / 10).contains(&silent), "{silent:?}");
+    }
+
+    #[tokio::test]
+    async fn bytes_that_arrive_one_by_one_do_not_extend_the_time_for_a_head() {
+        let (ours, mut peer) = duplex(64);
+        let mut guarded = guarded(ours, &Arc::default(), ReadTimeouts { head: SHORT, idle: LONG });
+        let trickle = async {
+            let mut ticks = tokio::time::interval(SHORT / 5);
+            for byte in REQUEST {
+                ticks.tick().await;
+                peer.write_u8(*byte).await.unwrap();
+            }
+        };
+        tokio::select! {
+            took = given_up_after(&mut guarded) => assert!((SHORT..LONG / 10).contains(&took), "{took:?}"),
+            () = trickle => panic!("the head was waited for"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_between_requests_counts_from_the_last_response() {
+        let (ours, mut peer) = duplex(1_000);
+        let phase = Arc::new(AtomicU64::new(0));
+        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: SHORT, idle: SHORT });
+        let mut buffer = [0; 100];
+        for _ in 0..3 {
+            peer.write_all(REQUEST).await.unwrap();
+            assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
+            // The response takes longer than the client may be idle.
+            assert!(tokio::time::timeout(SHORT * 2, guarded.read(&mut buffer)).await.is_err());
+            phase.fetch_add(2, Ordering::Relaxed);
+        }
+        let idle = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&idle), "{idle:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_body_never_ends_is_given_up_after_its_response() {
+        let (ours, mut peer) = duplex(1_000);
+        let phase = Arc::new(AtomicU64::new(0));
+        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: LONG, idle: SHORT });
+        peer.write_all(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").await.unwrap();
+        assert!(guarded.read(&mut [0; 100]).await.unwrap() > 0);
+        phase.fetch_add(2, Ordering::Relaxed);
+        let took = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_head_in_pieces_has_its_own_time_although_the_timer_was_set_for_later() {
+        let (ours, mut peer) = duplex(1_000);
+        let phase = Arc::new(AtomicU64::new(0));
+        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: SHORT, idle: LONG });
+        let mut buffer = [0; 100];
+        peer.write_all(REQUEST).await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
+        phase.fetch_add(2, Ordering::Relaxed);
+        assert!(tokio::time::timeout(SHORT * 2, guarded.read(&mut buffer)).await.is_err());
+        peer.write_all(&REQUEST[..10]).await.unwrap();
+        let took = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
     }
 }

@@ -49,7 +49,6 @@ use crate::{
 };
 
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-const MAX_HEADERS: usize = 100;
 const MAX_URI_BYTES: usize = 8 * 1024;
 /// The headers that most responses have, with room for some more.
 const USUAL_HEADERS: usize = 12;
@@ -235,7 +234,7 @@ pub(super) fn check_head(request: &Request) -> Result<(), EdgeError> {
     let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if uri > MAX_URI_BYTES {
         Err(EdgeError::UriTooLong)
-    } else if bytes > MAX_HEAD_BYTES || headers.len() > MAX_HEADERS {
+    } else if bytes > MAX_HEAD_BYTES {
         Err(EdgeError::HeadTooLarge)
     } else {
         Ok(())

@@ -4,6 +4,7 @@ pub mod body;
 pub mod caller;
 pub mod connection;
 pub mod cors;
+mod deadline;
 pub mod edge;
 pub mod errors;
 pub mod exchange;

@@ -13,10 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
-    http::{
-        body::Body,
-        errors::{ApiError, EdgeError},
-    },
+    http::{body::Body, errors::ApiError},
 };
 
 /// Most bodies fit, so that writing them moves nothing.
@@ -52,10 +49,26 @@ impl Reply<()> for () {
 
 impl<T: Serialize> Reply<T> for Json<T> {
     fn into_response(self, status: StatusCode) -> HttpResponse {
+        (status, JsonBytes::of(&self.0)).into_response()
+    }
+}
+
+/// A body that was written as JSON, or the error.
+struct JsonBytes(Result<Vec<u8>, ApiError>);
+
+impl JsonBytes {
+    fn of(body: &impl Serialize) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_BODY_BYTES);
-        match serde_json::to_writer(&mut bytes, &self.0) {
-            Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], bytes).into_response(),
-            Err(_) => ApiError::from(EdgeError::Defect).into_response(),
+        let written = serde_json::to_writer(&mut bytes, body);
+        Self(written.map(|()| bytes).map_err(|error| anyhow::Error::from(error).into()))
+    }
+}
+
+impl IntoResponse for JsonBytes {
+    fn into_response(self) -> HttpResponse {
+        match self.0 {
+            Ok(bytes) => ([(header::CONTENT_TYPE, JSON)], bytes).into_response(),
+            Err(error) => error.into_response(),
         }
     }
 }
@@ -63,7 +76,7 @@ impl<T: Serialize> Reply<T> for Json<T> {
 /// A body with headers.
 impl<T: Serialize, Headers: IntoResponseParts> Reply<T> for (Headers, Json<T>) {
     fn into_response(self, status: StatusCode) -> HttpResponse {
-        (status, self.0, self.1).into_response()
+        (status, self.0, JsonBytes::of(&self.1.0)).into_response()
     }
 }
 
@@ -82,7 +95,7 @@ impl<T> Created<T> {
 
 impl<T: Serialize> Reply<T> for Created<T> {
     fn into_response(self, status: StatusCode) -> HttpResponse {
-        (status, [(header::LOCATION, self.path)], Json(self.body)).into_response()
+        (status, [(header::LOCATION, self.path)], JsonBytes::of(&self.body)).into_response()
     }
 }
 

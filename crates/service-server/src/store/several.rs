@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::database::{Connection, Error};
 
-/// The rows that exist, or why one of them cannot be read.
+/// The rows that exist, each with the reason if it cannot be read.
 pub type FoundRows<I, R> = HashMap<I, Result<Arc<R>, Error>>;
 
 /// The statement that finds one row, by an id and its shard, for each of several.

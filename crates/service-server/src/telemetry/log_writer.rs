@@ -1,18 +1,20 @@
 //! The way of the log to standard error: a thread writes what has collected since its last write.
 //!
 //! So a request does not make a system call for its line, and many lines share one. A request waits only if whatever reads the log
-//! has fallen behind by `MAX_WAITING_BYTES`: no line is dropped.
+//! has fallen behind by `MAX_WAITING_BYTES`: no line is dropped as long as standard error can be written.
 
 use std::{
     io::{self, Write},
     mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use tracing_subscriber::fmt::MakeWriter;
 
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// Takes the lines of the log.
 #[derive(Clone)]
@@ -60,9 +62,22 @@ impl Shared {
             mem::swap(&mut lines, &mut waiting.lines);
             drop(waiting);
             self.taken.notify_all();
-            // Without a reader of the log, there is no place to report that.
-            drop(to.write_all(&lines).and_then(|()| to.flush()));
+            write_all(to, &lines);
             lines.clear();
+        }
+    }
+}
+
+/// Writes lines. If nobody reads the log any more, there is no place to report that.
+fn write_all(to: &mut impl Write, mut lines: &[u8]) {
+    while !lines.is_empty() {
+        match to.write(lines) {
+            Ok(0) => return,
+            Ok(written) => lines = &lines[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Another process has the same standard error, and made it non-blocking.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(RETRY_AFTER),
+            Err(_) => return,
         }
     }
 }
@@ -172,7 +187,7 @@ mod tests {
             late.write_all(b"late\n").unwrap();
             done.send(()).unwrap();
         });
-        assert!(is_done.try_recv().is_err());
+        assert!(is_done.recv_timeout(Duration::from_millis(200)).is_err(), "it did not wait");
         go.send(()).unwrap();
         is_done.recv().unwrap();
         assert_eq!(writes.recv().unwrap().len(), MAX_WAITING_BYTES);

@@ -20,11 +20,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-pub use self::metrics::Metrics;
-use self::{
-    log_format::WithRequest,
-    log_writer::{LogWriter, WriterThread},
-};
+use self::log_writer::{LogWriter, WriterThread};
+pub use self::{log_format::WithRequest, metrics::Metrics};
 use crate::config;
 
 /// Writes the log to standard error, one line per event. A line has the request or the background task that it is about.
@@ -34,22 +31,20 @@ pub fn start_log(settings: &config::LogConfig) -> anyhow::Result<Log> {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&settings.filter)?);
     let filter = filter.and(filter_fn(is_ours));
     let started = if settings.json {
-        let format = fmt::format().with_target(false).json().flatten_event(true).with_span_list(false);
-        let json = layer.json().event_format(WithRequest(format));
+        let json = layer.json().event_format(WithRequest::json());
         registry().with(json.with_filter(filter)).try_init()
     } else {
-        let format = fmt::format().with_target(false);
-        registry().with(layer.event_format(WithRequest(format)).with_filter(filter)).try_init()
+        registry().with(layer.event_format(WithRequest::text()).with_filter(filter)).try_init()
     };
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))?;
-    Ok(Log { filter: handle, thread })
+    Ok(Log { filter: handle, _thread: thread })
 }
 
 /// The running log. When it is dropped, all lines are written; later ones are written at once.
+#[must_use]
 pub struct Log {
     filter: reload::Handle<EnvFilter, Registry>,
-    #[expect(dead_code, reason = "it is dropped with the log")]
-    thread: WriterThread,
+    _thread: WriterThread,
 }
 
 impl Log {

@@ -34,7 +34,7 @@ use crate::{
     database::Error,
     flows::{
         RequestMeta,
-        authenticate::{grant_facts, sso_deadline},
+        authenticate::{current_sso_deadline, grant_facts},
         clients::client_auth::{self, ClientProofError, PresentedClient},
         oauth::{
             issue::{self, Access, RefreshSeed},
@@ -87,10 +87,7 @@ pub async fn refresh<K: TokenKind>(
     for attempt in 0..MAX_REFRESH_ATTEMPTS {
         let found = app.grant_batches.find(refreshing.token.grant_id).await?;
         let Some(mut grant) = found else { return Err(unknown_grant(app, client).await?) };
-        if grant.facts.sso_until.is_some_and(|until| until <= now) {
-            let db = app.database.connect().await?;
-            grant.facts.sso_until = sso_deadline(&db, grant.connection_id, grant.facts.sso_until, now).await?;
-        }
+        grant.facts.sso_until = current_sso_deadline(app, grant.connection_id, grant.facts.sso_until, now).await?;
         let genuine = is_genuine(app, &refreshing.token, &grant, now)?;
         // Each kind of refresh token is accepted at its own endpoint only.
         let is_right_endpoint = (K::PREFIX == McpRefresh::PREFIX) == (grant.client.id == SERVICE_MCP);

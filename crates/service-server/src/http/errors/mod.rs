@@ -53,7 +53,7 @@ pub enum EdgeError {
     Fenced,
     #[error("The service failed. Report the request_id to its operator.")]
     Defect,
-    #[error("Too many headers. Send at most 100, and 16 kB in total.")]
+    #[error("The headers are too large. Send at most 16 kB in total.")]
     HeadTooLarge,
     #[error("The URL is too long. Send at most 8 kB.")]
     UriTooLong,

@@ -227,12 +227,17 @@ fn a_route_has_one_spelling_ht_10() -> Result<()> {
     })
 }
 
+/// More digits than the largest size has, and all of them zeros: the size behind them counts.
+const ZEROS: &str = "00000000000000000";
+
 #[test]
 fn plain_requests_are_read_however_they_are_cut_ht_08() -> Result<()> {
     with_server(async |server| {
         let first = format!("\r\n{}", framed(&format!("content-length:{}", JSON.len()), JSON));
-        let second =
-            framed("TRANSFER-ENCODING:  Chunked ", &format!("19;ext=1\r\n{JSON}\r\n0\r\nX-Trailer: 1\r\n\r\n"));
+        let second = framed(
+            "TRANSFER-ENCODING:  Chunked ",
+            &format!("{ZEROS}19;ext=1\r\n{JSON}\r\n{ZEROS}\r\nX-Trailer: 1\r\n\r\n"),
+        );
         let requests = format!("{}{second}", first.replace(SMUGGLED, ""));
         for size in [requests.len(), 200, 100, 17, 1] {
             let mut stream = TcpStream::connect(server.address).await?;
