@@ -202,7 +202,7 @@ pub async fn sso_deadline(
     }
 }
 
-/// The same on a connection of its own, if one is needed.
+/// Returns the deadline that [`sso_deadline`] finds, on a connection of its own if one is needed.
 pub async fn current_sso_deadline(
     app: &App,
     connection_id: Option<ConnectionId>,

@@ -109,7 +109,7 @@ const FIND: &str = r"select t.user_id, t.client_id, t.name, t.digest, t.scopes, 
         left join user_connections s on s.user_id = t.user_id and s.shard = t.shard
        where t.id = $1 and t.shard = $2";
 
-/// The same for several tokens.
+/// Finds several tokens by their ids.
 pub static FIND_SEVERAL: LazyLock<String> = LazyLock::new(|| several::for_several(FIND));
 
 /// Returns a token by its id.

@@ -18,10 +18,10 @@ const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// Takes the lines of the log.
 #[derive(Clone)]
-pub(super) struct LogWriter(Arc<Shared>);
+pub(super) struct LogWriter(Arc<LogQueue>);
 
-struct Shared {
-    waiting: Mutex<Waiting>,
+struct LogQueue {
+    waiting: Mutex<WaitingLines>,
     /// Notified when there is something to write, or nothing will follow.
     added: Condvar,
     /// Notified when there is room.
@@ -29,7 +29,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingLines {
     lines: Vec<u8>,
     /// Lines that follow are written at once.
     has_ended: bool,
@@ -38,15 +38,15 @@ struct Waiting {
 impl LogWriter {
     /// Starts the thread. It ends when the second value is dropped, after it has written all lines.
     pub(super) fn start(mut to: impl Write + Send + 'static) -> io::Result<(Self, WriterThread)> {
-        let shared = Arc::new(Shared { waiting: Mutex::default(), added: Condvar::new(), taken: Condvar::new() });
-        let own = shared.clone();
+        let queue = Arc::new(LogQueue { waiting: Mutex::default(), added: Condvar::new(), taken: Condvar::new() });
+        let own = queue.clone();
         let thread = thread::Builder::new().name("log".to_owned()).spawn(move || own.run(&mut to))?;
-        Ok((Self(shared.clone()), WriterThread { shared, thread: Some(thread) }))
+        Ok((Self(queue.clone()), WriterThread { queue, thread: Some(thread) }))
     }
 }
 
-impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl LogQueue {
+    fn waiting(&self) -> MutexGuard<'_, WaitingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +54,7 @@ impl Shared {
     fn run(&self, to: &mut impl Write) {
         let mut lines = Vec::new();
         loop {
-            let is_idle = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.has_ended;
+            let is_idle = |waiting: &mut WaitingLines| waiting.lines.is_empty() && !waiting.has_ended;
             let mut waiting = self.added.wait_while(self.waiting(), is_idle).unwrap_or_else(PoisonError::into_inner);
             if waiting.lines.is_empty() {
                 return;
@@ -68,7 +68,7 @@ impl Shared {
     }
 }
 
-/// Writes lines. If nobody reads the log any more, there is no place to report that.
+/// Writes lines. If standard error is closed, there is no place to report that.
 fn write_all(to: &mut impl Write, mut lines: &[u8]) {
     while !lines.is_empty() {
         match to.write(lines) {
@@ -84,7 +84,7 @@ fn write_all(to: &mut impl Write, mut lines: &[u8]) {
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let is_full = |waiting: &mut Waiting| waiting.lines.len() >= MAX_WAITING_BYTES && !waiting.has_ended;
+        let is_full = |waiting: &mut WaitingLines| waiting.lines.len() >= MAX_WAITING_BYTES && !waiting.has_ended;
         let waiting = self.0.taken.wait_while(self.0.waiting(), is_full);
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         if waiting.has_ended {
@@ -114,16 +114,16 @@ impl MakeWriter<'_> for LogWriter {
 
 /// The thread that writes the log.
 pub(super) struct WriterThread {
-    shared: Arc<Shared>,
+    queue: Arc<LogQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Waits until all lines are written.
 impl Drop for WriterThread {
     fn drop(&mut self) {
-        self.shared.waiting().has_ended = true;
-        self.shared.added.notify_one();
-        self.shared.taken.notify_all();
+        self.queue.waiting().has_ended = true;
+        self.queue.added.notify_one();
+        self.queue.taken.notify_all();
         if let Some(thread) = self.thread.take() {
             // It has nothing to return.
             drop(thread.join());
