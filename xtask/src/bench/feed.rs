@@ -65,7 +65,8 @@ fn start(bench: &Bench, settings: &Settings) -> Result<(Process, Duration)> {
     Ok((process, began.elapsed()))
 }
 
-/// Stores revocations of as many grants, in all lanes.
+/// Stores revocations of as many grants, in all lanes, as the service stores them: all tokens of a grant are revoked, whenever they
+/// were issued.
 async fn insert(client: &Client, count: usize) -> Result<()> {
     say_error(&format!("Storing {count} revocations"));
     let now = Clock::System.now();
@@ -78,8 +79,9 @@ async fn insert(client: &Client, count: usize) -> Result<()> {
                            where lane = $1 returning last - cardinality($2::uuid[]) as before
                       )
                       insert into revocations (lane, number, id, kind, subject, because, not_before, forget_at)
-                      select $1, before + place, id, 'grant', subject, 'revoked_by_user', now(), now() + interval '1 day'
-                        from taken, unnest($2::uuid[], $3::text[]) with ordinality as made (id, subject, place)";
+                      select $1, before + place, id, 'grant', subject, 'revoked_by_user', until, until
+                        from taken, (select now() + interval '1 day' as until) as life,
+                             unnest($2::uuid[], $3::text[]) with ordinality as made (id, subject, place)";
         client.execute(insert, &[&i16::try_from(lane)?, &ids, &subjects]).await?;
     }
     client.batch_execute("vacuum analyze revocations").await?;
