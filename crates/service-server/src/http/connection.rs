@@ -407,11 +407,14 @@ mod tests {
     /// Reads until the stream gives its client up; returns how long that took.
     async fn given_up_after(guarded: &mut GuardedStream<DuplexStream>) -> Duration {
         let (began, mut buffer) = (Instant::now(), [0; 100]);
-        let error = loop {
-            if let Err(error) = guarded.read(&mut buffer).await {
-                break error;
+        let given_up = async {
+            loop {
+                if let Err(error) = guarded.read(&mut buffer).await {
+                    return error;
+                }
             }
         };
+        let error = tokio::time::timeout(LONG / 2, given_up).await.expect("the client was not given up");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         began.elapsed()
     }

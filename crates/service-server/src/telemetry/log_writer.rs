@@ -160,16 +160,18 @@ mod tests {
     fn lines_that_collect_during_a_write_share_the_next_one_and_none_is_lost() {
         let ((written, writes), (go, gate)) = (channel(), channel());
         let (mut log, thread) = LogWriter::start(Slow { written, go: gate }).unwrap();
+        // Dropped before the thread is waited for, also if the test fails.
+        let release = go;
         log.write_all(b"one\n").unwrap();
         assert_eq!(writes.recv().unwrap(), b"one\n");
         // The thread is in its first write.
         for line in ["two\n", "three\n", "four\n"] {
             log.make_writer().write_all(line.as_bytes()).unwrap();
         }
-        go.send(()).unwrap();
+        release.send(()).unwrap();
         assert_eq!(writes.recv().unwrap(), b"two\nthree\nfour\n");
         log.write_all(b"last\n").unwrap();
-        drop(go);
+        drop(release);
         drop(thread);
         assert_eq!(writes.recv().unwrap(), b"last\n");
     }
@@ -178,6 +180,8 @@ mod tests {
     fn a_reader_that_falls_behind_is_waited_for() {
         let ((written, writes), (go, gate)) = (channel(), channel());
         let (mut log, thread) = LogWriter::start(Slow { written, go: gate }).unwrap();
+        // Dropped before the thread is waited for, also if the test fails.
+        let release = go;
         log.write_all(b"one\n").unwrap();
         assert_eq!(writes.recv().unwrap(), b"one\n");
         log.write_all(&vec![b'x'; MAX_WAITING_BYTES]).unwrap();
@@ -188,10 +192,10 @@ mod tests {
             done.send(()).unwrap();
         });
         assert!(is_done.recv_timeout(Duration::from_millis(200)).is_err(), "it did not wait");
-        go.send(()).unwrap();
+        release.send(()).unwrap();
         is_done.recv().unwrap();
         assert_eq!(writes.recv().unwrap().len(), MAX_WAITING_BYTES);
-        drop(go);
+        drop(release);
         assert_eq!(writes.recv().unwrap(), b"late\n");
         writer.join().unwrap();
         drop(thread);
