@@ -21,6 +21,7 @@ mod mcp_interop;
 mod memory;
 mod nightly;
 mod ops;
+mod pictures;
 mod progress;
 mod quickstart;
 mod revisions;

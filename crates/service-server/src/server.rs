@@ -3,7 +3,6 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::Semaphore,
@@ -22,7 +21,7 @@ use crate::{
         rotate_signing_keys,
     },
     http::{
-        connection::{self, Peer, Serves},
+        connection::{self, Closing, Peer, Serves},
         edge::Edge,
         ops, support,
     },
@@ -261,7 +260,7 @@ async fn accept<S: Serves>(app: App, bound: BoundListener<S>, progress: Progress
     let BoundListener { listener, served, connections, is_public, tls } = bound;
     let room = Arc::new(Semaphore::new(connections));
     let by_network = NetworkPlaces::new(connections, app.config.limits.raised_networks.clone());
-    let acceptor = Acceptor { app, served, by_network, is_public, tls, graceful: GracefulShutdown::new() };
+    let acceptor = Acceptor { app, served, by_network, is_public, tls, finishing: CancellationToken::new() };
     let app = &acceptor.app;
     loop {
         let permit = tokio::select! {
@@ -283,7 +282,7 @@ async fn accept<S: Serves>(app: App, bound: BoundListener<S>, progress: Progress
             }
         }
     }
-    acceptor.finish(listener, &room).await;
+    acceptor.finish(listener, &room, connections).await;
 }
 
 /// Serves the connections of a listener.
@@ -295,7 +294,8 @@ struct Acceptor<S> {
     is_public: bool,
     /// `Some`: clients need a certificate.
     tls: Option<Arc<ServerTls>>,
-    graceful: GracefulShutdown,
+    /// Cancelled when connections close that serve no request.
+    finishing: CancellationToken,
 }
 
 impl<S: Serves> Acceptor<S> {
@@ -313,20 +313,22 @@ impl<S: Serves> Acceptor<S> {
         };
         // Responses are small, so they are sent without delay.
         drop(stream.set_nodelay(true));
-        let (app, served, watcher) = (self.app.clone(), self.served.clone(), self.graceful.watcher());
+        let (app, served, when_idle) = (self.app.clone(), self.served.clone(), self.finishing.child_token());
         let tls = self.tls.clone();
         tokio::spawn(async move {
             match tls {
                 None => {
                     let peer = Peer { address: peer, certificate: None };
-                    connection::serve(stream, peer, served, watcher, app.leaving.clone()).await;
+                    let closing = Closing { with_response: app.leaving.clone(), when_idle };
+                    connection::serve(stream, peer, served, closing).await;
                 }
                 Some(tls) => match Box::pin(tls.accept(stream)).await {
                     Ok(client) => {
                         let peer = Peer { address: peer, certificate: Some(client.certificate) };
-                        let closing = client.closing.child_token();
-                        let serving = connection::serve(client.stream, peer, served, watcher, closing.clone());
-                        closing_after(MAX_CERTIFIED, &closing, serving).await;
+                        let with_response = client.closing.child_token();
+                        let closing = Closing { with_response: with_response.clone(), when_idle };
+                        let serving = connection::serve(client.stream, peer, served, closing);
+                        closing_after(MAX_CERTIFIED, &with_response, serving).await;
                     }
                     Err(error) => {
                         app.metrics.support_handshakes_failed.inc();
@@ -342,7 +344,7 @@ impl<S: Serves> Acceptor<S> {
 
     /// Closes the listener, and waits for running requests. After a lame duck, a client that connected just before gets its
     /// response, too.
-    async fn finish(self, listener: TcpListener, room: &Arc<Semaphore>) {
+    async fn finish(self, listener: TcpListener, room: &Arc<Semaphore>, connections: usize) {
         if let Ok(listener) = listener.into_std() {
             // It does not block, so this ends when no more connections wait.
             while let Ok(permit) = room.clone().try_acquire_owned()
@@ -355,7 +357,10 @@ impl<S: Serves> Acceptor<S> {
         }
         let http = &self.app.config.http;
         tokio::time::sleep(LAST_REQUESTS.min(http.lame_duck)).await;
-        if tokio::time::timeout(http.drain, self.graceful.shutdown()).await.is_err() {
+        self.finishing.cancel();
+        // Each connection holds a permit, so this waits for all of them.
+        let all = room.acquire_many(u32::try_from(connections).unwrap_or(u32::MAX));
+        if tokio::time::timeout(http.drain, all).await.is_err() {
             tracing::warn!("Some requests did not finish in time");
         }
     }

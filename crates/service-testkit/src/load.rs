@@ -44,6 +44,35 @@ where
     converse(address, (0..connections).map(conversation).collect(), duration).await
 }
 
+/// Sends what `request` returns (by connection and number), `times` times over each of `connections` connections.
+pub async fn run_times<F>(address: SocketAddr, connections: u64, times: u64, request: F) -> Result<Seen>
+where
+    F: Fn(u64, u64) -> Vec<u8> + Send + Sync + Clone + 'static,
+{
+    let began = Instant::now();
+    let mut loops = JoinSet::new();
+    for connection in 0..connections {
+        let request = request.clone();
+        loops.spawn(async move {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (mut buffer, mut failures) = (vec![0; 64 * 1024], 0);
+            for number in 0..times {
+                stream.write_all(&request(connection, number)).await?;
+                let (success, _) = read_answer(&mut stream, &mut buffer).await?;
+                failures += u64::from(!success);
+            }
+            anyhow::Ok(failures)
+        });
+    }
+    let mut seen = Seen { requests: connections * times, ..Seen::default() };
+    while let Some(ended) = loops.join_next().await {
+        seen.failures += ended??;
+    }
+    seen.seconds = began.elapsed().as_secs_f64();
+    Ok(seen)
+}
+
 /// Runs each conversation over a connection of its own for `duration`. A conversation builds each request from the
 /// previous response body, which is empty at first.
 pub async fn converse<C>(address: SocketAddr, conversations: Vec<C>, duration: Duration) -> Result<Seen>

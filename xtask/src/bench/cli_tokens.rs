@@ -73,7 +73,7 @@ fn request_bytes(token: &str) -> Vec<u8> {
 }
 
 /// Creates tokens with their secrets, among many others; returns them.
-async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenId, String)>> {
+pub(super) async fn seed(client: &Client, used: usize, all: usize) -> Result<Vec<(CliTokenId, String)>> {
     let filler = format!(
         "insert into users (id, shard, email, created_at) values ('{OWNER}', shard_of('{OWNER}'), 'tokens@many.test', now());
          insert into cli_tokens (id, shard, user_id, client_id, name, digest, hint, scopes, created_at, expires_at)

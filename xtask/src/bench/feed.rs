@@ -21,28 +21,15 @@ const MAX_START: Duration = Duration::from_secs(3);
 
 pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     let count = if bench.quick { 20_000 } else { REVOCATIONS };
-    // A database that no other node of the benchmark follows.
-    let database = fresh_database(&bench.cluster).await?;
-    let settings = Settings::complete(&bench.cluster.service_url(&database), &bench.mailbox)?;
-    let (few, few_took) = start(bench, &settings)?;
-    let token = whoami::sign_in_at(bench, &few.http, "feed@acme.test", "read").await?;
-    let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
-    let (client, connection) = tokio_postgres::connect(&bench.cluster.url(&database), tokio_postgres::NoTls).await?;
-    tokio::spawn(connection);
-    let few_megabytes = megabytes(&few)?;
-    let address = |process: &Process| anyhow::Ok(process.http.url.trim_start_matches("http://").parse::<SocketAddr>()?);
-    let mut rates = Vec::new();
+    let (few, many) = (Node::start(bench, 0).await?, Node::start(bench, count).await?);
+    let (mut rates, mut rates_after) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
-        rates.push(whoami::run(bench, address(&few)?, &request).await?);
+        rates.push(few.whoami(bench).await?);
+        rates_after.push(many.whoami(bench).await?);
     }
-    drop(few);
-    insert(&client, count).await?;
-    let (many, took) = start(bench, &settings)?;
-    let mut rates_after = Vec::new();
-    for _ in 0..bench.rounds {
-        rates_after.push(whoami::run(bench, address(&many)?, &request).await?);
-    }
-    let (memory, ratio) = (megabytes(&many)?, median(&rates_after) / median(&rates));
+    let (few_took, took) = (few.took, many.took);
+    let (few_megabytes, memory) = (megabytes(&few.server)?, megabytes(&many.server)?);
+    let ratio = median(&rates_after) / median(&rates);
     if json {
         let (seconds, few_seconds) = (took.as_secs_f64(), few_took.as_secs_f64());
         let measured = json!({ "name": "feed", "revocations": count, "start_s": seconds, "start_without_s": few_seconds, "mb": memory,
@@ -58,11 +45,36 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Starts a node; returns it and how long it took to be ready.
-fn start(bench: &Bench, settings: &Settings) -> Result<(Process, Duration)> {
-    let began = Instant::now();
-    let process = Process::start(&bench.binary, settings, &bench.leaks)?;
-    Ok((process, began.elapsed()))
+/// A node with a database that no other node follows.
+struct Node {
+    server: Process,
+    /// How long it took to be ready.
+    took: Duration,
+    request: String,
+}
+
+impl Node {
+    async fn start(bench: &Bench, revocations: usize) -> Result<Self> {
+        let database = fresh_database(&bench.cluster).await?;
+        if revocations > 0 {
+            let (client, connection) =
+                tokio_postgres::connect(&bench.cluster.url(&database), tokio_postgres::NoTls).await?;
+            tokio::spawn(connection);
+            insert(&client, revocations).await?;
+        }
+        let settings = Settings::complete(&bench.cluster.service_url(&database), &bench.mailbox)?;
+        let began = Instant::now();
+        let server = Process::start(&bench.binary, &settings, &bench.leaks)?;
+        let took = began.elapsed();
+        let token = whoami::sign_in_at(bench, &server.http, "feed@acme.test", "read").await?;
+        let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
+        Ok(Self { server, took, request })
+    }
+
+    async fn whoami(&self, bench: &Bench) -> Result<f64> {
+        let address: SocketAddr = self.server.http.url.trim_start_matches("http://").parse()?;
+        whoami::run(bench, address, &self.request).await
+    }
 }
 
 /// Stores revocations of as many grants, in all lanes, as the service stores them: all tokens of a grant are revoked, whenever they

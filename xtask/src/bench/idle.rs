@@ -1,6 +1,6 @@
 //! The memory that connections take which are kept open and idle.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -14,6 +14,8 @@ use super::{Bench, whoami};
 use crate::{memory, say};
 
 const CONNECTIONS: usize = 10_000;
+/// How long connections have been idle when memory is read.
+const SETTLED: Duration = Duration::from_secs(5);
 /// The most memory of a node with this many connections.
 const MAX_MEGABYTES: f64 = 100.0;
 
@@ -34,7 +36,14 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
         ensure!(buffer[..read].starts_with(b"HTTP/1.1 200"), "a connection was not served");
         kept.push(stream);
     }
+    // A connection releases most of its memory when it has been idle for a second.
+    tokio::time::sleep(SETTLED).await;
     let after = megabytes(&server)?;
+    for stream in &mut kept {
+        stream.write_all(request.as_bytes()).await?;
+        let read = stream.read(&mut buffer).await?;
+        ensure!(buffer[..read].starts_with(b"HTTP/1.1 200"), "an idle connection was not served");
+    }
     drop(kept);
     if json {
         say(&json!({ "name": "idle_connections", "connections": count, "before_mb": before, "mb": after }).to_string());

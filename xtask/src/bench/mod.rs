@@ -10,13 +10,16 @@ mod cli_token_issuing;
 mod cli_tokens;
 pub(crate) mod engine;
 mod feed;
+mod growth;
 mod half_load;
 mod half_sent;
 mod idle;
+mod latency;
 mod mcp;
 mod others;
 mod otp_creation;
 pub(crate) mod pgbench;
+mod plot;
 pub(crate) mod refresh;
 mod search;
 mod search_quota;
@@ -30,6 +33,7 @@ use service_testkit::{
     leaks::Leaks, mailbox::Mailbox, postgres::Cluster, process::Process, server::fresh_database, settings::Settings,
 };
 
+use self::plot::Results;
 use crate::{build_server, progress::Plan, root, say, say_error};
 
 #[derive(clap::Args)]
@@ -41,9 +45,12 @@ pub(crate) struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`,
-    /// `slow_provider`, `audit`, `refresh`, `half_load`, `idle` or `feed`
+    /// `slow_provider`, `audit`, `refresh`, `half_load`, `latency`, `idle`, `feed` or `growth`
     #[arg(long)]
     only: Option<String>,
+    /// Draw what was measured into docs/pictures
+    #[arg(long)]
+    plot: bool,
     /// Compare with another revision instead: both are built and run in alternating rounds
     #[arg(long, value_name = "REVISION")]
     against: Option<String>,
@@ -65,7 +72,7 @@ pub(crate) struct BenchOptions {
 }
 
 /// The measurements in their order.
-const MEASUREMENTS: [&str; 13] = [
+const MEASUREMENTS: [&str; 15] = [
     "mcp",
     "whoami",
     "otp_creation",
@@ -77,8 +84,10 @@ const MEASUREMENTS: [&str; 13] = [
     "audit",
     "refresh",
     "half_load",
+    "latency",
     "idle",
     "feed",
+    "growth",
 ];
 
 /// What both sides of a measurement share.
@@ -147,26 +156,7 @@ async fn measure(options: &BenchOptions) -> Result<()> {
         }
         is_chosen
     };
-    if wanted("mcp") {
-        report(&mcp::measure(&bench).await?, options.json);
-    }
-    if wanted("whoami") {
-        for measured in whoami::measure(&bench).await? {
-            report(&measured, options.json);
-        }
-    }
-    if wanted("otp_creation") {
-        report(&otp_creation::measure(&bench).await?, options.json);
-    }
-    if wanted("cli_tokens") {
-        for measured in cli_tokens::measure(&bench).await? {
-            report(&measured, options.json);
-        }
-        report(&cli_token_issuing::measure(&bench).await?, options.json);
-    }
-    if wanted("search") {
-        report(&search::measure(&bench).await?, options.json);
-    }
+    let mut results = Results { ratios: ratios(&bench, options.json, &mut wanted).await?, ..Results::default() };
     if wanted("search_quota") {
         search_quota::measure(&bench, options.json).await?;
     }
@@ -176,30 +166,69 @@ async fn measure(options: &BenchOptions) -> Result<()> {
     if wanted("slow_provider") {
         slow_provider::measure(&bench, options.json).await?;
     }
+    let missed = measure_node(&bench, options.json, &mut results, wanted).await;
+    if options.plot {
+        plot::draw(&results)?;
+    }
+    say_error(&format!("Load of the machine after: {}", load()));
+    missed
+}
+
+/// Measures what has a bare counterpart.
+async fn ratios(bench: &Bench, json: bool, mut wanted: impl FnMut(&str) -> bool) -> Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    let mut add = |measured: Measured| {
+        report(&measured, json);
+        all.push(measured);
+    };
+    if wanted("mcp") {
+        add(mcp::measure(bench).await?);
+    }
+    if wanted("whoami") {
+        whoami::measure(bench).await?.into_iter().for_each(&mut add);
+    }
+    if wanted("otp_creation") {
+        add(otp_creation::measure(bench).await?);
+    }
+    if wanted("cli_tokens") {
+        cli_tokens::measure(bench).await?.into_iter().for_each(&mut add);
+        add(cli_token_issuing::measure(bench).await?);
+    }
+    if wanted("search") {
+        add(search::measure(bench).await?);
+    }
     if wanted("audit") {
-        report(&audit::measure(&bench).await?, options.json);
+        add(audit::measure(bench).await?);
     }
     if wanted("refresh") {
-        for measured in refresh::measure(&bench).await? {
-            report(&measured, options.json);
-        }
+        refresh::measure(bench).await?.into_iter().for_each(&mut add);
     }
-    measure_node(&bench, options.json, wanted).await?;
-    say_error(&format!("Load of the machine after: {}", load()));
-    Ok(())
+    Ok(all)
 }
 
 /// Measures what a node costs, rather than what it reaches. An aim that is missed is an error only after all of them are measured.
-async fn measure_node(bench: &Bench, json: bool, mut wanted: impl FnMut(&str) -> bool) -> Result<()> {
+async fn measure_node(
+    bench: &Bench,
+    json: bool,
+    results: &mut Results,
+    mut wanted: impl FnMut(&str) -> bool,
+) -> Result<()> {
     let mut measured = Vec::new();
     if wanted("half_load") {
         measured.push(half_load::measure(bench, json).await);
+    }
+    if wanted("latency") {
+        results.latencies = latency::measure(bench, json).await?;
     }
     if wanted("idle") {
         measured.push(idle::measure(bench, json).await);
     }
     if wanted("feed") {
         measured.push(feed::measure(bench, json).await);
+    }
+    if wanted("growth") {
+        results.growth = growth::measure(bench, json).await?;
+        measured.push(if bench.quick { Ok(()) } else { growth::check(&results.growth) });
     }
     let errors: Vec<_> = measured.into_iter().filter_map(|result| Some(format!("{:#}", result.err()?))).collect();
     ensure!(errors.is_empty(), "{}", errors.join("; "));

@@ -34,7 +34,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
 }
 
 /// Returns a request with an address and a network of its own, as in production.
-fn request() -> Vec<u8> {
+pub(super) fn request() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let body = format!("{{\"email\":\"user{number}@acme.test\"}}");

@@ -12,7 +12,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use service_api::{ids::GrantId, oauth::SERVICE_CLI, token::Refresh};
 use service_server::{crypto::root_keys::RootKeys, tokens::refresh_token};
-use service_testkit::{load, server};
+use service_testkit::{load, server, settings::Settings};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
@@ -52,7 +53,7 @@ async fn at_size(bench: &Bench, &RefreshLoad { name, grants, connections }: &Ref
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text(grants)?)?;
     let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
-    let holder = Arc::new(Holder::new(bench, grants / 2, connections)?);
+    let holder = Arc::new(Holder::new(&bench.settings, grants / 2, connections)?);
     let mut measured = Measured { name, ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
         measured.bare.push(pgbench::run_as(&bench.target(), script.path(), connections)?);
@@ -69,6 +70,10 @@ async fn at_size(bench: &Bench, &RefreshLoad { name, grants, connections }: &Ref
 pub(crate) async fn seed(url: &str, grants: u32) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
+    fill_grants(&client, grants).await
+}
+
+pub(super) async fn fill_grants(client: &Client, grants: u32) -> Result<()> {
     let seed = format!(
         "truncate grants;
          insert into users (id, shard, email, created_at) values ('{ID_PREFIX}000000000000', 0, 'bench@many.test', now())
@@ -95,8 +100,8 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(bench: &Bench, grants: u32, connections: u64) -> Result<Self> {
-        let root_keys = RootKeys::new(&server::config(&bench.settings)?.root_keys)?;
+    pub(super) fn new(settings: &Settings, grants: u32, connections: u64) -> Result<Self> {
+        let root_keys = RootKeys::new(&server::config(settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
         Ok(Self { root_keys, generations, connections })
     }

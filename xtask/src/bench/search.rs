@@ -9,7 +9,7 @@ use service_api::{
 };
 use service_rules::{bearer::Claims, lifetimes};
 use service_server::{app::App, clock::Clock, crypto::random};
-use service_testkit::server;
+use service_testkit::{response::TestClient, server, settings::Settings};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -30,14 +30,14 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     let (client, connection) =
         tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    let token = prepare(bench, &client).await?;
+    let token = prepare(&bench.settings, &client).await?;
     let mut measured = Measured { name: "search_1e6_to_1e4", ours: Vec::new(), bare: Vec::new() };
     let mut made = 0;
     for (place, workspaces) in sizes.into_iter().enumerate() {
         seed(&client, made, workspaces).await?;
         made = workspaces;
         let words = ["harbour", "crane berth", "pilots", "tydes"];
-        let times = search(bench, &token, &words, if bench.quick { 20 } else { 1_000 }).await?;
+        let times = search(&bench.server.http, &token, &words, if bench.quick { 20 } else { 1_000 }).await?;
         let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)] * 1_000.0;
         let packs = workspaces * 100;
         say_error(&format!("{packs} packs in {workspaces} workspaces: p50 {:.1} ms, p99 {:.1} ms", at(50), at(99)));
@@ -48,7 +48,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
     Ok(measured)
 }
 
-pub(super) async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
+pub(super) async fn prepare(settings: &Settings, client: &Client) -> Result<String> {
     let person = format!(
         "insert into users (id, shard, email, created_at) values ('{USER}', shard_of('{USER}'), 'searcher@many.test', now())
              on conflict do nothing;
@@ -57,7 +57,7 @@ pub(super) async fn prepare(bench: &Bench, client: &Client) -> Result<String> {
              on conflict do nothing;"
     );
     client.batch_execute(&person).await?;
-    let app = App::new(server::config(&bench.settings)?, Clock::System)?;
+    let app = App::new(server::config(settings)?, Clock::System)?;
     app.reload_signing_keys().await?;
     let (now, user) = (app.clock.now(), USER.parse::<Uuid>()?);
     let claims = Claims {
@@ -117,15 +117,15 @@ pub(super) fn path() -> Result<String> {
 }
 
 /// Returns the durations of searches in milliseconds, shortest first.
-pub(super) async fn search(bench: &Bench, token: &str, queries: &[&str], times: usize) -> Result<Vec<f64>> {
+pub(super) async fn search(http: &TestClient, token: &str, queries: &[&str], times: usize) -> Result<Vec<f64>> {
     let path = path()?;
     let mut all = Vec::with_capacity(times);
     for number in 0..times {
         let words = queries[number % queries.len()];
         let body = serde_json::json!({ "type": "context", "query": words, "limit": 20 });
-        let request = bench.server.http.request(reqwest::Method::POST, &path).bearer_auth(token).json(&body);
+        let request = http.request(reqwest::Method::POST, &path).bearer_auth(token).json(&body);
         let began = Instant::now();
-        let response = bench.server.http.send(request).await?;
+        let response = http.send(request).await?;
         all.push(began.elapsed().as_secs_f64());
         ensure!(response.status == 200, "{}", response.text);
     }

@@ -13,13 +13,13 @@ use tokio_postgres::Client;
 use super::{Bench, others::Others, search};
 use crate::{say, say_error};
 
-const PACKS: u32 = 10_000;
+pub(super) const PACKS: u32 = 10_000;
 /// Searches per second from one account.
 const SEARCHES_PER_SECOND: u32 = 50;
 const MAX_SEARCH_P99_MS: f64 = 50.0;
 const MAX_RATIO: f64 = 2.0;
 
-const QUERIES: [&str; 8] = [
+pub(super) const QUERIES: [&str; 8] = [
     "harbour",
     "word17 word230",
     "\"harbour report\"",
@@ -34,9 +34,9 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     let (client, connection) =
         tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    let token = search::prepare(bench, &client).await?;
+    let token = search::prepare(&bench.settings, &client).await?;
     let packs = if bench.quick { 500 } else { PACKS };
-    seed(&client, packs).await?;
+    seed_among(&client, packs, 0).await?;
     let p99 = alone(bench, &token).await?;
     // The mail of other users is needed, and limits have their defaults.
     bench.mailbox.stall(false);
@@ -75,8 +75,8 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
 }
 
 /// Creates packs of 20,000 characters. Words are as frequent as in a language: one word of ten is the most frequent
-/// one.
-async fn seed(client: &Client, packs: u32) -> Result<()> {
+/// one. Others have packs, too, with a short text; only search reads these, so they are in its table alone.
+pub(super) async fn seed_among(client: &Client, packs: u32, others: u32) -> Result<()> {
     let (space, user) = (search::space(0), search::USER);
     let seed = format!(
         "drop index pack_search_words;
@@ -92,6 +92,12 @@ async fn seed(client: &Client, packs: u32) -> Result<()> {
          insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
            select '{space}', id, shard_of('{space}'), 'context', name, setweight(to_tsvector('english', name), 'A') || words
              from packs join vectors on vectors.n = packs.n % 200;
+         set session_replication_role = replica;
+         insert into pack_search (space_id, pack_id, shard, pack_type, name, words)
+           select md5((n / 100)::text)::uuid, gen_random_uuid(), n % 4096, 'context', 'Harbour report ' || n,
+                  setweight(to_tsvector('english', 'Harbour report'), 'A') || setweight(to_tsvector('english', 'word' || n % 900), 'B')
+             from generate_series(1, {others}) n;
+         reset session_replication_role;
          set maintenance_work_mem = '256MB';"
     );
     say_error(&format!("Making {packs} packs …"));
@@ -103,7 +109,7 @@ async fn seed(client: &Client, packs: u32) -> Result<()> {
 
 /// Returns the 99th percentile of searches, one at a time, in milliseconds.
 async fn alone(bench: &Bench, token: &str) -> Result<f64> {
-    let times = search::search(bench, token, &QUERIES, if bench.quick { 20 } else { 1_000 }).await?;
+    let times = search::search(&bench.server.http, token, &QUERIES, if bench.quick { 20 } else { 1_000 }).await?;
     let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)] * 1_000.0;
     say_error(&format!("A search in a full space: p50 {:.1} ms, p99 {:.1} ms", at(50), at(99)));
     Ok(at(99))

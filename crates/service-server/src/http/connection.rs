@@ -1,12 +1,12 @@
-//! One HTTP/1.1 connection, with timeouts that a slow or silent client cannot extend.
+//! One HTTP/1.1 connection. HTTP/2 is left to the proxy, and so is TLS, except for the support listener.
 //!
-//! The head of a request must arrive within seconds of its first byte. Between requests a connection may be idle for
-//! longer, as proxies keep connections open. HTTP/2 is left to the proxy, and so is TLS, except for the support listener.
+//! hyper keeps buffers of 16 kB for a connection. While a connection is idle, there is no hyper connection: `GuardedStream`
+//! tells hyper that the stream has ended, waits for the first bytes of the next request, and a new hyper connection reads them.
 
 use std::{
     io,
     net::SocketAddr,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,7 +17,7 @@ use std::{
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::Request,
     http::{HeaderValue, header},
     response::Response,
@@ -25,37 +25,22 @@ use axum::{
 use futures_util::future::BoxFuture;
 use hyper::{
     Method,
-    body::{Body as _, Incoming},
+    body::{Body as HttpBody, Frame, Incoming, SizeHint},
     server::conn::http1,
     service::service_fn,
 };
-use hyper_util::{rt::TokioIo, server::graceful::Watcher};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep, sleep_until},
-};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
-    http::{
-        deadline::{MovingDeadline, NoTimer},
-        framing::Framing,
-        head::Head,
-    },
+    http::{deadline::NoTimer, guarded_stream::GuardedStream},
     net::server_tls::PeerCertificate,
 };
 
-/// From accepting a connection to its first byte.
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the first byte of a request to the end of its head.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may be idle between requests.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a client may read nothing of a response.
-const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the moment at which a response first waits for the client until it is written: 17 kB/s for the largest.
-const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// hyper is told of a timeout for heads, but its timer never fires; see `NoTimer`.
+const UNUSED_TIMEOUT: Duration = Duration::from_secs(60);
 /// More than the edge allows, so that the edge can respond with an error message.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
 
@@ -88,407 +73,221 @@ impl Serves for Router {
     }
 }
 
-/// Serves one connection until it closes or the server stops. A node that is `leaving` closes it after the next response,
-/// and says so in the response, so that the client sends the next request elsewhere.
-pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    peer: Peer,
-    served: impl Serves,
-    watcher: Watcher,
-    leaving: CancellationToken,
-) {
-    let phase = Arc::new(AtomicU64::new(0));
-    let io = GuardedStream::new(stream, phase.clone());
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+/// When a connection closes.
+#[derive(Clone)]
+pub struct Closing {
+    /// With the next response, which says so: then the client sends its next request elsewhere.
+    pub with_response: CancellationToken,
+    /// When no request is under way.
+    pub when_idle: CancellationToken,
+}
+
+/// Serves one connection until it closes.
+pub async fn serve<S>(stream: S, peer: Peer, served: impl Serves, closing: Closing)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    serve_guarded(GuardedStream::new(stream), peer, served, closing).await;
+}
+
+async fn serve_guarded<S>(mut stream: GuardedStream<S>, peer: Peer, served: impl Serves, closing: Closing)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    loop {
+        let begins = tokio::select! {
+            begins = stream.begins_request() => begins,
+            () = closing.when_idle.cancelled() => false,
+        };
+        if !begins {
+            break;
+        }
+        // Boxed, so that an idle connection does not keep the memory of a busy one.
+        Box::pin(serve_requests(&mut stream, peer, &served, &closing)).await;
+        if !stream.ends_rest() {
+            return;
+        }
+    }
+    drop(stream.shutdown().await);
+}
+
+/// Serves requests until the connection closes or rests.
+async fn serve_requests<S>(stream: &mut GuardedStream<S>, peer: Peer, served: &impl Serves, closing: &Closing)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let phase = stream.phase();
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         phase.fetch_add(1, Ordering::Relaxed);
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
         let into_body = |body: Incoming| if body.is_end_stream() { Body::empty() } else { Body::new(body) };
         let answer = served.clone().serve(peer, request.map(into_body));
-        let (phase, leaving) = (phase.clone(), leaving.clone());
+        let phase = phase.clone();
         async move {
             // A request that changes something runs to its end even if the client disconnects, so that a client cannot
             // interrupt a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
-            phase.fetch_add(1, Ordering::Relaxed);
             let mut answer = answer.map_err(io::Error::other)?;
-            if leaving.is_cancelled() {
+            if closing.with_response.is_cancelled() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            io::Result::Ok(answer)
+            io::Result::Ok(answer.map(|body| ResponseBody { body, phase }))
         }
     });
     // The library refuses more than 100 headers: that is its default, and the only limit for which it clears no room.
     let connection = http1::Builder::new()
         .timer(NoTimer)
-        .header_read_timeout(KEEP_ALIVE_TIMEOUT)
+        .header_read_timeout(UNUSED_TIMEOUT)
         .max_buf_size(MAX_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(io), service);
-    if let Err(error) = watcher.watch(connection).await {
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = &mut connection => ended,
+        () = closing.when_idle.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(error = error.to_string(), "Connection ended early");
     }
 }
 
-/// A TCP or TLS stream with a header-read timeout, write timeouts and a request-smuggling filter.
-///
-/// It passes on one request at a time. Bytes that follow a request are held until its response is complete, and then
-/// pass the same filter.
-struct GuardedStream<S> {
-    stream: S,
-    /// Increases when a request starts and when its response is complete. It is odd in between.
+/// The body of a response. It is dropped when hyper has taken all of it: then the response is complete.
+struct ResponseBody {
+    body: Body,
     phase: Arc<AtomicU64>,
-    stage: Stage,
-    /// Bytes that were read and are held until the current response is complete.
-    held: Vec<u8>,
-    /// Runs while the client should send a head.
-    head_due: MovingDeadline,
-    /// Whether a part of the head has arrived.
-    has_begun: bool,
-    read_timeouts: ReadTimeouts,
-    write_timeouts: WriteTimeouts,
-    /// Runs while the client does not read.
-    write_due: Option<Pin<Box<Sleep>>>,
-    /// Runs from the first wait for the client until the next request; with the phase in which it started.
-    total_write_due: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
-/// How long a client may take to send a head.
-#[derive(Clone, Copy)]
-struct ReadTimeouts {
-    /// From the first byte to its end.
-    head: Duration,
-    /// From the end of the last response to its first byte.
-    idle: Duration,
-}
-
-/// How long a client may take to read a response.
-#[derive(Clone, Copy)]
-struct WriteTimeouts {
-    /// Without reading anything.
-    idle: Duration,
-    /// For the whole response.
-    total: Duration,
-}
-
-/// What the client is expected to send next.
-enum Stage {
-    Head(Head),
-    Body {
-        rest: Framing,
-        /// The phase in which its head ended.
-        since: u64,
-    },
-    /// Nothing, until the request whose head ended in this phase has its response.
-    Answer {
-        since: u64,
-    },
-}
-
-fn due(limit: Duration) -> Pin<Box<Sleep>> {
-    Box::pin(sleep_until(Instant::now() + limit))
-}
-
-/// Whether a deadline has passed. If not, the task is woken when it does.
-fn is_over(due: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
-    due.as_mut().is_some_and(|due| due.as_mut().poll(context).is_ready())
-}
-
-impl<S> GuardedStream<S> {
-    fn new(stream: S, phase: Arc<AtomicU64>) -> Self {
-        Self {
-            stream,
-            phase,
-            stage: Stage::Head(Head::default()),
-            held: Vec::new(),
-            head_due: MovingDeadline::new(FIRST_BYTE_TIMEOUT),
-            has_begun: false,
-            read_timeouts: ReadTimeouts { head: HEADER_READ_TIMEOUT, idle: KEEP_ALIVE_TIMEOUT },
-            write_timeouts: WriteTimeouts { idle: WRITE_IDLE_TIMEOUT, total: TOTAL_WRITE_TIMEOUT },
-            write_due: None,
-            total_write_due: None,
-        }
-    }
-
-    /// Expects the next head, if the request has its response.
-    fn begin_next(&mut self, phase: u64) {
-        match self.stage {
-            Stage::Answer { since } if phase >= since + 2 => {
-                self.stage = Stage::Head(Head::default());
-                self.head_due.set(self.read_timeouts.idle);
-            }
-            // The HTTP library may have found the end of the body elsewhere, or not wait for it.
-            Stage::Body { since, .. } if phase >= since + 2 && !self.head_due.is_set() => {
-                self.head_due.set(self.read_timeouts.idle);
-            }
-            _ => {}
-        }
-    }
-
-    /// Lets the time between requests begin when the response is written: the library may read before that.
-    fn note_written(&mut self) {
-        if matches!(self.stage, Stage::Head(_)) && !self.has_begun {
-            self.head_due.set(self.read_timeouts.idle);
-        }
-    }
-
-    /// Fails a write that makes no progress, or that takes too long in total.
-    fn watch_write<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.write_due = None;
-            return written;
-        }
-        let phase = self.phase.load(Ordering::Relaxed);
-        let timeouts = self.write_timeouts;
-        self.total_write_due.take_if(|(since, _)| *since != phase);
-        let (_, total) = self.total_write_due.get_or_insert_with(|| (phase, due(timeouts.total)));
-        let is_late = total.as_mut().poll(context).is_ready();
-        self.write_due.get_or_insert_with(|| due(timeouts.idle));
-        if is_over(&mut self.write_due, context) || is_late {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        Poll::Pending
-    }
-
-    /// Returns how many of the received bytes may be passed on now. Heads among them have passed the filter.
-    fn pass(&mut self, bytes: &mut [u8], phase: u64) -> usize {
-        let mut at = 0;
-        loop {
-            match &mut self.stage {
-                Stage::Head(head) => {
-                    let Some(length) = head.look(&mut bytes[at..]) else {
-                        // The timeout starts only if a head does not arrive in one piece.
-                        if !std::mem::replace(&mut self.has_begun, true) {
-                            self.head_due.set(self.read_timeouts.head);
-                        }
-                        return bytes.len();
-                    };
-                    at += length;
-                    self.has_begun = false;
-                    self.head_due.clear();
-                    self.stage = Stage::Body { rest: head.framing(), since: phase };
-                }
-                Stage::Body { rest, since } => {
-                    at += rest.take(&bytes[at..]);
-                    if !rest.has_ended() {
-                        return at;
-                    }
-                    self.stage = Stage::Answer { since: *since };
-                }
-                Stage::Answer { .. } => return at,
-            }
-        }
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        self.phase.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
-    fn poll_read(
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let phase = this.phase.load(Ordering::Relaxed);
-        this.begin_next(phase);
-        if this.head_due.is_over(context) {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        let before = buffer.filled().len();
-        if this.held.is_empty() {
-            let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-            if !matches!(read, Poll::Ready(Ok(()))) || buffer.filled().len() == before {
-                return read;
-            }
-        } else {
-            let length = this.held.len().min(buffer.remaining());
-            buffer.put_slice(&this.held[..length]);
-            this.held.drain(..length);
-        }
-        let came = &mut buffer.filled_mut()[before..];
-        let passed = this.pass(came, phase);
-        if passed < came.len() {
-            this.held.splice(..0, came[passed..].iter().copied());
-            buffer.set_filled(before + passed);
-        }
-        // Holding all bytes is not the end of the stream. The connection reads again when the response is complete.
-        if passed == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note_written();
-        self.watch_write(context, written)
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A TLS stream takes bytes that it could not send yet, and waits for the client here.
-        let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.watch_write(context, flushed)
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.watch_write(context, closed)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note_written();
-        self.watch_write(context, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter, DuplexStream, duplex};
+    use std::net::Ipv4Addr;
+
+    use axum::routing::get;
+    use tokio::{
+        io::{AsyncReadExt as _, DuplexStream, duplex},
+        task::JoinHandle,
+        time::timeout,
+    };
 
     use super::*;
 
-    /// Writes to a client that reads a byte now and then; returns the error and how long it took.
-    async fn write_to(timeouts: WriteTimeouts, pause: Duration) -> (io::ErrorKind, Duration) {
-        let (ours, mut peer) = duplex(64);
-        let mut guarded = GuardedStream::new(ours, Arc::default());
-        guarded.write_timeouts = timeouts;
-        let began = Instant::now();
-        let write = guarded.write_all(&[0; 10_000]);
-        let read = async {
-            let mut ticks = tokio::time::interval(pause);
-            loop {
-                ticks.tick().await;
-                peer.read_u8().await?;
-            }
-        };
-        let error: io::Result<()> = tokio::select! { written = write => written, read = read => read };
-        (error.err().map_or(io::ErrorKind::Other, |error| error.kind()), began.elapsed())
-    }
-
-    #[tokio::test]
-    async fn a_peer_that_takes_a_byte_now_and_then_is_given_up_in_the_end_rv_25() {
-        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
-        let (error, took) = write_to(WriteTimeouts { idle: long, total: short }, Duration::from_millis(20)).await;
-        assert_eq!(error, io::ErrorKind::TimedOut);
-        assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
-        let (error, took) = write_to(WriteTimeouts { idle: short, total: long }, long).await;
-        assert_eq!(error, io::ErrorKind::TimedOut);
-        assert!(took < Duration::from_secs(5), "{took:?}");
-    }
-
-    #[tokio::test]
-    async fn a_peer_that_reads_nothing_is_given_up_although_the_stream_takes_all_bytes() {
-        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
-        for timeouts in [WriteTimeouts { idle: short, total: long }, WriteTimeouts { idle: long, total: short }] {
-            let (ours, _peer) = duplex(64);
-            let mut guarded = GuardedStream::new(BufWriter::with_capacity(20_000, ours), Arc::default());
-            guarded.write_timeouts = timeouts;
-            guarded.write_all(&[0; 10_000]).await.unwrap();
-            let flushed = tokio::time::timeout(Duration::from_secs(5), guarded.flush()).await.unwrap();
-            assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
-            let closed = tokio::time::timeout(Duration::from_secs(5), guarded.shutdown()).await.unwrap();
-            assert_eq!(closed.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        }
-    }
-
-    /// A stream with short timeouts, whose client has a quarter of a second for its first byte.
-    fn guarded(stream: DuplexStream, phase: &Arc<AtomicU64>, timeouts: ReadTimeouts) -> GuardedStream<DuplexStream> {
-        let mut guarded = GuardedStream::new(stream, phase.clone());
-        guarded.head_due = MovingDeadline::new(SHORT);
-        guarded.read_timeouts = timeouts;
-        guarded
-    }
-
-    /// Reads until the stream gives its client up; returns how long that took.
-    async fn given_up_after(guarded: &mut GuardedStream<DuplexStream>) -> Duration {
-        let (began, mut buffer) = (Instant::now(), [0; 100]);
-        let given_up = async {
-            loop {
-                if let Err(error) = guarded.read(&mut buffer).await {
-                    return error;
-                }
-            }
-        };
-        let error = tokio::time::timeout(LONG / 2, given_up).await.expect("the client was not given up");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        began.elapsed()
-    }
-
+    const REST: Duration = Duration::from_millis(50);
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: service.test\r\n\r\n";
-    const SHORT: Duration = Duration::from_millis(250);
-    const LONG: Duration = Duration::from_secs(60);
 
-    #[tokio::test]
-    async fn a_client_that_sends_no_head_is_given_up() {
-        let timeouts = ReadTimeouts { head: LONG, idle: LONG };
-        let (ours, _peer) = duplex(64);
-        let silent = given_up_after(&mut guarded(ours, &Arc::default(), timeouts)).await;
-        assert!((SHORT..LONG / 10).contains(&silent), "{silent:?}");
+    struct Served {
+        client: DuplexStream,
+        closing: Closing,
+        /// Held by the stream, by this test, and by hyper while there is a connection of it.
+        phase: Arc<AtomicU64>,
+        task: JoinHandle<()>,
     }
 
-    #[tokio::test]
-    async fn bytes_that_arrive_one_by_one_do_not_extend_the_time_for_a_head() {
-        let (ours, mut peer) = duplex(64);
-        let mut guarded = guarded(ours, &Arc::default(), ReadTimeouts { head: SHORT, idle: LONG });
-        let trickle = async {
-            let mut ticks = tokio::time::interval(SHORT / 5);
-            for byte in REQUEST {
-                ticks.tick().await;
-                peer.write_u8(*byte).await.unwrap();
+    /// Serves a router over a stream that rests soon.
+    fn served(router: Router) -> Served {
+        let (ours, client) = duplex(64 * 1024);
+        let stream = GuardedStream::new(ours).resting_after(REST);
+        let closing = Closing { with_response: CancellationToken::new(), when_idle: CancellationToken::new() };
+        let peer = Peer { address: (Ipv4Addr::LOCALHOST, 1).into(), certificate: None };
+        let phase = stream.phase();
+        let task = tokio::spawn(serve_guarded(stream, peer, router, closing.clone()));
+        Served { client, closing, phase, task }
+    }
+
+    impl Served {
+        /// Reads from the client's end until these bytes come last.
+        async fn reads_until(&mut self, end: &str) -> String {
+            let mut read = Vec::new();
+            while !read.ends_with(end.as_bytes()) {
+                let byte = timeout(Duration::from_secs(10), self.client.read_u8()).await;
+                read.push(byte.expect("nothing more came").expect("the connection ended"));
             }
-        };
-        tokio::select! {
-            took = given_up_after(&mut guarded) => assert!((SHORT..LONG / 10).contains(&took), "{took:?}"),
-            () = trickle => panic!("the head was waited for"),
+            String::from_utf8(read).unwrap()
+        }
+
+        /// Waits until hyper has no part in the connection any more.
+        async fn rests(&self) {
+            let released = async {
+                while Arc::strong_count(&self.phase) > 2 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(10), released).await.expect("the connection does not rest");
         }
     }
 
     #[tokio::test]
-    async fn the_time_between_requests_counts_from_the_last_response() {
-        let (ours, mut peer) = duplex(1_000);
-        let phase = Arc::new(AtomicU64::new(0));
-        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: SHORT, idle: SHORT });
-        let mut buffer = [0; 100];
+    async fn a_connection_serves_requests_after_each_rest() {
+        let mut served = served(Router::new().route("/", get(|| async { "served" })));
+        served.rests().await;
         for _ in 0..3 {
-            peer.write_all(REQUEST).await.unwrap();
-            assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
-            // The response takes longer than the client may be idle.
-            assert!(tokio::time::timeout(SHORT * 2, guarded.read(&mut buffer)).await.is_err());
-            phase.fetch_add(2, Ordering::Relaxed);
+            served.client.write_all(REQUEST).await.unwrap();
+            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
+            served.rests().await;
+            // The first bytes may be any part of a head, and more than one request may come.
+            let (first, rest) = REQUEST.split_at(1);
+            served.client.write_all(first).await.unwrap();
+            served.client.write_all(&[rest, REQUEST].concat()).await.unwrap();
+            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
+            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
+            served.rests().await;
         }
-        let idle = given_up_after(&mut guarded).await;
-        assert!((SHORT..LONG / 10).contains(&idle), "{idle:?}");
+        served.closing.when_idle.cancel();
+        assert_eq!(served.client.read(&mut [0; 10]).await.unwrap(), 0);
+        served.task.await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_connection_whose_body_never_ends_is_given_up_after_its_response() {
-        let (ours, mut peer) = duplex(1_000);
-        let phase = Arc::new(AtomicU64::new(0));
-        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: LONG, idle: SHORT });
-        peer.write_all(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").await.unwrap();
-        assert!(guarded.read(&mut [0; 100]).await.unwrap() > 0);
-        phase.fetch_add(2, Ordering::Relaxed);
-        let took = given_up_after(&mut guarded).await;
-        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
+    async fn a_connection_does_not_rest_within_a_request_or_a_response() {
+        let slow = || async {
+            tokio::time::sleep(REST * 3).await;
+            let parts = [Duration::ZERO, REST * 3, REST * 3].map(|pause| async move {
+                tokio::time::sleep(pause).await;
+                io::Result::Ok("part ")
+            });
+            Body::from_stream(futures_util::StreamExt::buffered(futures_util::stream::iter(parts), 1))
+        };
+        let mut served = served(Router::new().route("/", get(slow)));
+        for _ in 0..2 {
+            served.client.write_all(REQUEST).await.unwrap();
+            let response = served.reads_until("0\r\n\r\n").await;
+            assert_eq!(response.matches("part ").count(), 3, "{response}");
+            served.rests().await;
+        }
     }
 
     #[tokio::test]
-    async fn a_head_in_pieces_has_its_own_time_although_the_timer_was_set_for_later() {
-        let (ours, mut peer) = duplex(1_000);
-        let phase = Arc::new(AtomicU64::new(0));
-        let mut guarded = guarded(ours, &phase, ReadTimeouts { head: SHORT, idle: LONG });
-        let mut buffer = [0; 100];
-        peer.write_all(REQUEST).await.unwrap();
-        assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
-        phase.fetch_add(2, Ordering::Relaxed);
-        assert!(tokio::time::timeout(SHORT * 2, guarded.read(&mut buffer)).await.is_err());
-        peer.write_all(&REQUEST[..10]).await.unwrap();
-        let took = given_up_after(&mut guarded).await;
-        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
+    async fn a_client_that_disconnects_ends_a_resting_connection() {
+        let served = served(Router::new());
+        served.rests().await;
+        drop(served.client);
+        timeout(Duration::from_secs(10), served.task).await.expect("the connection stays").unwrap();
     }
 }

@@ -23,8 +23,7 @@ impl MovingDeadline {
         Self { at: Some(timer.deadline()), timer }
     }
 
-    pub(super) fn set(&mut self, limit: Duration) {
-        let at = Instant::now() + limit;
+    pub(super) fn set(&mut self, at: Instant) {
         self.at = Some(at);
         if at < self.timer.deadline() {
             self.timer.as_mut().reset(at);

@@ -9,6 +9,7 @@ pub mod edge;
 pub mod errors;
 pub mod exchange;
 mod framing;
+mod guarded_stream;
 mod head;
 pub mod idempotency;
 pub mod mcp;

@@ -1,0 +1,499 @@
+//! The stream of one connection: timeouts that a slow or silent client cannot extend, and the filter for ambiguous heads.
+//!
+//! The head of a request must arrive within seconds of its first byte. Between requests a connection may be idle for
+//! longer, as proxies keep connections open.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep_until},
+};
+
+use crate::http::{deadline::MovingDeadline, framing::Framing, head::Head};
+
+/// From accepting a connection to its first byte.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the first byte of a request to the end of its head.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may be idle between requests.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// After this time without a request, the HTTP library is released from the connection.
+const REST_AFTER: Duration = Duration::from_secs(1);
+/// What is read at once of a request that ends the rest of a connection: the whole head of most requests.
+const FIRST_BYTES: usize = 2 * 1024;
+/// How long a client may read nothing of a response.
+const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the moment at which a response first waits for the client until it is written: 17 kB/s for the largest.
+const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A TCP or TLS stream with a header-read timeout, write timeouts and a request-smuggling filter.
+///
+/// It passes on one request at a time. Bytes that follow a request are held until its response is complete, and then
+/// pass the same filter.
+///
+/// A stream between two requests rests after a second: it tells the HTTP library that it has ended, although it is open.
+pub(super) struct GuardedStream<S> {
+    stream: S,
+    /// Increases when a request starts and when its response is complete. It is odd in between.
+    phase: Arc<AtomicU64>,
+    stage: Stage,
+    /// Bytes that were read and are held until the current response is complete.
+    held: Vec<u8>,
+    /// Runs while the client should send a head.
+    head_due: MovingDeadline,
+    /// Whether a part of the head has arrived.
+    has_begun: bool,
+    /// Runs while the HTTP library waits for a request.
+    rest_due: MovingDeadline,
+    is_resting: bool,
+    /// Whether a part of a response may not be sent yet.
+    is_writing: bool,
+    read_timeouts: ReadTimeouts,
+    write_timeouts: WriteTimeouts,
+    /// Runs while the client does not read.
+    write_due: Option<Pin<Box<Sleep>>>,
+    /// Runs from the first wait for the client until the next request; with the phase in which it started.
+    total_write_due: Option<(u64, Pin<Box<Sleep>>)>,
+}
+
+/// How long a client may take to send a head.
+#[derive(Clone, Copy)]
+struct ReadTimeouts {
+    /// From the first byte to its end.
+    head: Duration,
+    /// From the end of the last response to its first byte.
+    idle: Duration,
+    /// From the end of the last response to the rest of the stream. Shorter than `idle`.
+    rest: Duration,
+}
+
+/// How long a client may take to read a response.
+#[derive(Clone, Copy)]
+struct WriteTimeouts {
+    /// Without reading anything.
+    idle: Duration,
+    /// For the whole response.
+    total: Duration,
+}
+
+/// What the client is expected to send next.
+enum Stage {
+    Head(Head),
+    Body {
+        rest: Framing,
+        /// The phase in which its head ended.
+        since: u64,
+    },
+    /// Nothing, until the request whose head ended in this phase has its response.
+    Answer {
+        since: u64,
+    },
+}
+
+fn due(limit: Duration) -> Pin<Box<Sleep>> {
+    Box::pin(sleep_until(Instant::now() + limit))
+}
+
+/// Whether a deadline has passed. If not, the task is woken when it does.
+fn is_over(due: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
+    due.as_mut().is_some_and(|due| due.as_mut().poll(context).is_ready())
+}
+
+impl<S> GuardedStream<S> {
+    /// A stream that rests until its first request.
+    pub(super) fn new(stream: S) -> Self {
+        Self {
+            stream,
+            phase: Arc::default(),
+            stage: Stage::Head(Head::default()),
+            held: Vec::new(),
+            head_due: MovingDeadline::new(FIRST_BYTE_TIMEOUT),
+            has_begun: false,
+            rest_due: MovingDeadline::new(REST_AFTER),
+            is_resting: false,
+            is_writing: false,
+            read_timeouts: ReadTimeouts { head: HEADER_READ_TIMEOUT, idle: KEEP_ALIVE_TIMEOUT, rest: REST_AFTER },
+            write_timeouts: WriteTimeouts { idle: WRITE_IDLE_TIMEOUT, total: TOTAL_WRITE_TIMEOUT },
+            write_due: None,
+            total_write_due: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn resting_after(mut self, rest: Duration) -> Self {
+        self.read_timeouts.rest = rest;
+        self
+    }
+
+    pub(super) fn phase(&self) -> Arc<AtomicU64> {
+        self.phase.clone()
+    }
+
+    /// Whether the stream ended for the HTTP library only. It is open again then.
+    pub(super) fn ends_rest(&mut self) -> bool {
+        std::mem::take(&mut self.is_resting)
+    }
+
+    /// Whether the client has no request under way, and has been sent everything.
+    fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Head(_)) && !self.has_begun && !self.is_writing
+    }
+
+    /// Lets the time between requests begin.
+    fn begin_idle(&mut self) {
+        let now = Instant::now();
+        self.head_due.set(now + self.read_timeouts.idle);
+        self.rest_due.set(now + self.read_timeouts.rest);
+    }
+
+    /// Expects the next head, if the request has its response.
+    fn begin_next(&mut self, phase: u64) {
+        match self.stage {
+            Stage::Answer { since } if phase >= since + 2 => {
+                self.stage = Stage::Head(Head::default());
+                self.begin_idle();
+            }
+            // The HTTP library may have found the end of the body elsewhere, or not wait for it.
+            Stage::Body { since, .. } if phase >= since + 2 && !self.head_due.is_set() => {
+                self.head_due.set(Instant::now() + self.read_timeouts.idle);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets the time between requests begin when the response is written: the library may read before that.
+    fn note_written(&mut self) {
+        self.is_writing = true;
+        if matches!(self.stage, Stage::Head(_)) && !self.has_begun {
+            self.begin_idle();
+        }
+    }
+
+    /// Fails a write that makes no progress, or that takes too long in total.
+    fn watch_write<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.write_due = None;
+            return written;
+        }
+        let phase = self.phase.load(Ordering::Relaxed);
+        let timeouts = self.write_timeouts;
+        self.total_write_due.take_if(|(since, _)| *since != phase);
+        let (_, total) = self.total_write_due.get_or_insert_with(|| (phase, due(timeouts.total)));
+        let is_late = total.as_mut().poll(context).is_ready();
+        self.write_due.get_or_insert_with(|| due(timeouts.idle));
+        if is_over(&mut self.write_due, context) || is_late {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+
+    /// Returns how many of the received bytes may be passed on now. Heads among them have passed the filter.
+    fn pass(&mut self, bytes: &mut [u8], phase: u64) -> usize {
+        let mut at = 0;
+        loop {
+            match &mut self.stage {
+                Stage::Head(head) => {
+                    let Some(length) = head.look(&mut bytes[at..]) else {
+                        // The timeout starts only if a head does not arrive in one piece.
+                        if !std::mem::replace(&mut self.has_begun, true) {
+                            self.head_due.set(Instant::now() + self.read_timeouts.head);
+                        }
+                        return bytes.len();
+                    };
+                    at += length;
+                    self.has_begun = false;
+                    self.head_due.clear();
+                    self.stage = Stage::Body { rest: head.framing(), since: phase };
+                }
+                Stage::Body { rest, since } => {
+                    at += rest.take(&bytes[at..]);
+                    if !rest.has_ended() {
+                        return at;
+                    }
+                    self.stage = Stage::Answer { since: *since };
+                }
+                Stage::Answer { .. } => return at,
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> GuardedStream<S> {
+    /// Waits for the next request. Returns whether its first bytes arrived in time.
+    pub(super) async fn begins_request(&mut self) -> bool {
+        poll_fn(|context| self.poll_first_bytes(context)).await
+    }
+
+    fn poll_first_bytes(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.head_due.is_over(context) {
+            return Poll::Ready(false);
+        }
+        let mut bytes = [0; FIRST_BYTES];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        Pin::new(&mut self.stream).poll_read(context, &mut buffer).map(|read| {
+            self.held.extend_from_slice(buffer.filled());
+            read.is_ok() && !self.held.is_empty()
+        })
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let phase = this.phase.load(Ordering::Relaxed);
+        this.begin_next(phase);
+        let is_idle = this.is_idle();
+        // An idle stream rests long before it is late.
+        if !is_idle && this.head_due.is_over(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        if this.held.is_empty() {
+            let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+            if read.is_pending() && is_idle && this.rest_due.is_over(context) {
+                this.is_resting = true;
+                return Poll::Ready(Ok(()));
+            }
+            if !matches!(read, Poll::Ready(Ok(()))) || buffer.filled().len() == before {
+                return read;
+            }
+        } else {
+            let length = this.held.len().min(buffer.remaining());
+            buffer.put_slice(&this.held[..length]);
+            this.held.drain(..length);
+            if this.held.is_empty() {
+                // Most connections hold nothing again.
+                this.held = Vec::new();
+            }
+        }
+        let came = &mut buffer.filled_mut()[before..];
+        let passed = this.pass(came, phase);
+        if passed < came.len() {
+            this.held.splice(..0, came[passed..].iter().copied());
+            buffer.set_filled(before + passed);
+        }
+        // Holding all bytes is not the end of the stream. The connection reads again when the response is complete.
+        if passed == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_written();
+        self.watch_write(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A TLS stream takes bytes that it could not send yet, and waits for the client here.
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.is_writing &= !matches!(flushed, Poll::Ready(Ok(())));
+        self.watch_write(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_resting {
+            return Poll::Ready(Ok(()));
+        }
+        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch_write(context, closed)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.note_written();
+        self.watch_write(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter, DuplexStream, duplex};
+
+    use super::*;
+
+    /// Writes to a client that reads a byte now and then; returns the error and how long it took.
+    async fn write_to(timeouts: WriteTimeouts, pause: Duration) -> (io::ErrorKind, Duration) {
+        let (ours, mut peer) = duplex(64);
+        let mut guarded = GuardedStream::new(ours);
+        guarded.write_timeouts = timeouts;
+        let began = Instant::now();
+        let write = guarded.write_all(&[0; 10_000]);
+        let read = async {
+            let mut ticks = tokio::time::interval(pause);
+            loop {
+                ticks.tick().await;
+                peer.read_u8().await?;
+            }
+        };
+        let error: io::Result<()> = tokio::select! { written = write => written, read = read => read };
+        (error.err().map_or(io::ErrorKind::Other, |error| error.kind()), began.elapsed())
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_a_byte_now_and_then_is_given_up_in_the_end_rv_25() {
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
+        let (error, took) = write_to(WriteTimeouts { idle: long, total: short }, Duration::from_millis(20)).await;
+        assert_eq!(error, io::ErrorKind::TimedOut);
+        assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
+        let (error, took) = write_to(WriteTimeouts { idle: short, total: long }, long).await;
+        assert_eq!(error, io::ErrorKind::TimedOut);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_given_up_although_the_stream_takes_all_bytes() {
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
+        for timeouts in [WriteTimeouts { idle: short, total: long }, WriteTimeouts { idle: long, total: short }] {
+            let (ours, _peer) = duplex(64);
+            let mut guarded = GuardedStream::new(BufWriter::with_capacity(20_000, ours));
+            guarded.write_timeouts = timeouts;
+            guarded.write_all(&[0; 10_000]).await.unwrap();
+            let flushed = tokio::time::timeout(Duration::from_secs(5), guarded.flush()).await.unwrap();
+            assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            let closed = tokio::time::timeout(Duration::from_secs(5), guarded.shutdown()).await.unwrap();
+            assert_eq!(closed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+    }
+
+    /// A stream with these timeouts, whose client has a quarter of a second for its first byte.
+    fn guarded(stream: DuplexStream, timeouts: ReadTimeouts) -> GuardedStream<DuplexStream> {
+        let mut guarded = GuardedStream::new(stream);
+        guarded.head_due = MovingDeadline::new(SHORT);
+        guarded.read_timeouts = timeouts;
+        guarded
+    }
+
+    /// Reads until the stream gives its client up, in a request or at rest; returns how long that took.
+    async fn given_up_after(guarded: &mut GuardedStream<DuplexStream>) -> Duration {
+        let (began, mut buffer) = (Instant::now(), [0; 100]);
+        let given_up = async {
+            loop {
+                match guarded.read(&mut buffer).await {
+                    Err(error) => return assert_eq!(error.kind(), io::ErrorKind::TimedOut),
+                    Ok(0) => {
+                        assert!(guarded.ends_rest(), "the stream ended");
+                        if !guarded.begins_request().await {
+                            return;
+                        }
+                    }
+                    Ok(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(LONG / 2, given_up).await.expect("the client was not given up");
+        began.elapsed()
+    }
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: service.test\r\n\r\n";
+    const REST: Duration = Duration::from_millis(50);
+    const SHORT: Duration = Duration::from_millis(250);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_head_is_given_up() {
+        let timeouts = ReadTimeouts { head: LONG, idle: LONG, rest: REST };
+        let (ours, _peer) = duplex(64);
+        let silent = given_up_after(&mut guarded(ours, timeouts)).await;
+        assert!((SHORT..LONG / 10).contains(&silent), "{silent:?}");
+    }
+
+    #[tokio::test]
+    async fn bytes_that_arrive_one_by_one_do_not_extend_the_time_for_a_head() {
+        let (ours, mut peer) = duplex(64);
+        let mut guarded = guarded(ours, ReadTimeouts { head: SHORT, idle: LONG, rest: REST });
+        let trickle = async {
+            let mut ticks = tokio::time::interval(SHORT / 5);
+            for byte in REQUEST {
+                ticks.tick().await;
+                peer.write_u8(*byte).await.unwrap();
+            }
+        };
+        tokio::select! {
+            took = given_up_after(&mut guarded) => assert!((SHORT..LONG / 10).contains(&took), "{took:?}"),
+            () = trickle => panic!("the head was waited for"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_between_requests_counts_from_the_last_response() {
+        let (ours, mut peer) = duplex(1_000);
+        let mut guarded = guarded(ours, ReadTimeouts { head: SHORT, idle: SHORT, rest: REST });
+        let mut buffer = [0; 100];
+        for _ in 0..3 {
+            peer.write_all(REQUEST).await.unwrap();
+            assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
+            // The response takes longer than the client may be idle.
+            assert!(tokio::time::timeout(SHORT * 2, guarded.read(&mut buffer)).await.is_err());
+            guarded.phase.fetch_add(2, Ordering::Relaxed);
+        }
+        let idle = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&idle), "{idle:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_body_never_ends_is_given_up_after_its_response() {
+        let (ours, mut peer) = duplex(1_000);
+        let mut guarded = guarded(ours, ReadTimeouts { head: LONG, idle: SHORT, rest: REST });
+        peer.write_all(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").await.unwrap();
+        assert!(guarded.read(&mut [0; 100]).await.unwrap() > 0);
+        guarded.phase.fetch_add(2, Ordering::Relaxed);
+        let took = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_head_in_pieces_has_its_own_time_although_the_timer_was_set_for_later() {
+        let (ours, mut peer) = duplex(1_000);
+        let mut guarded = guarded(ours, ReadTimeouts { head: SHORT, idle: LONG, rest: REST });
+        let mut buffer = [0; 100];
+        peer.write_all(REQUEST).await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
+        guarded.phase.fetch_add(2, Ordering::Relaxed);
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), 0);
+        assert!(guarded.ends_rest());
+        peer.write_all(&REQUEST[..10]).await.unwrap();
+        assert!(guarded.begins_request().await);
+        let took = given_up_after(&mut guarded).await;
+        assert!((SHORT..LONG / 10).contains(&took), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_does_not_rest_before_all_of_a_response_is_sent() {
+        let (ours, mut peer) = duplex(1_000);
+        let mut guarded = GuardedStream::new(BufWriter::new(ours));
+        guarded.read_timeouts.rest = REST;
+        let mut buffer = [0; 100];
+        peer.write_all(REQUEST).await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), REQUEST.len());
+        guarded.phase.fetch_add(2, Ordering::Relaxed);
+        guarded.write_all(b"HTTP/1.1 200 OK").await.unwrap();
+        assert!(tokio::time::timeout(SHORT, guarded.read(&mut buffer)).await.is_err());
+        guarded.flush().await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), 0);
+        assert!(guarded.ends_rest());
+    }
+}
