@@ -74,7 +74,7 @@ macro_rules! id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                serializer.serialize_str(&write($kind, self.0))
             }
         }
 
@@ -145,7 +145,7 @@ id!(/// A request, in logs and error responses.
 /// Formats an ID with this prefix.
 #[must_use]
 pub fn write(prefix: &str, id: Uuid) -> String {
-    format!("{prefix}_{}", Suffix::of(id).as_str())
+    [prefix, "_", Suffix::of(id).as_str()].concat()
 }
 
 /// Parses an ID with this prefix.

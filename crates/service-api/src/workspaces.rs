@@ -201,7 +201,7 @@ pub struct BlockedWorkspace {
 }
 
 /// The space of a request, as `GET /v1/whoami` returns it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceView {
     /// Whether the request runs in personal space or in a workspace.

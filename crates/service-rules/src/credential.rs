@@ -22,7 +22,7 @@ pub struct Credential {
 }
 
 /// Which kind of credential it is, which restricts it further than its scopes do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CredentialKind {
     /// An access token of this session.
     Session(GrantId),

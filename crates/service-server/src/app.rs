@@ -43,6 +43,7 @@ use crate::{
         revocations::Revocations,
         signing_keys::{KeyTable, SigningKeys},
         verified_cache::VerifiedTokenCache,
+        whoami_cache::WhoamiCache,
     },
 };
 
@@ -106,6 +107,7 @@ pub struct AppState {
     pub issuers: Issuers,
     /// Email addresses by user. The address of a user never changes.
     pub user_emails: Cache<UserId, Arc<str>>,
+    pub whoami_responses: WhoamiCache,
     pub metrics: Arc<Metrics>,
     /// `None`: nothing is traced.
     pub traces: Option<Traces>,
@@ -182,6 +184,7 @@ impl App {
             outbound,
             issuers,
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
+            whoami_responses: WhoamiCache::default(),
             metrics,
             traces,
             alarms: Alarms::default(),

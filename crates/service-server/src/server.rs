@@ -285,6 +285,29 @@ async fn accept<S: Serves>(app: App, bound: BoundListener<S>, progress: Progress
     acceptor.finish(listener, &room, connections).await;
 }
 
+/// A connection that was accepted.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+}
+
+/// Does the handshake of a connection, and serves it.
+async fn serve_tls(app: &App, tls: &ServerTls, accepted: Accepted, served: impl Serves, when_idle: CancellationToken) {
+    match tls.accept(accepted.stream).await {
+        Ok(client) => {
+            let peer = Peer { address: accepted.peer, certificate: Some(client.certificate) };
+            let with_response = client.closing.child_token();
+            let closing = Closing { with_response: with_response.clone(), when_idle };
+            let serving = connection::serve(client.stream, peer, served, closing);
+            closing_after(MAX_CERTIFIED, &with_response, serving).await;
+        }
+        Err(error) => {
+            app.metrics.support_handshakes_failed.inc();
+            tracing::debug!(error = format!("{error:#}"), "A TLS handshake failed");
+        }
+    }
+}
+
 /// Serves the connections of a listener.
 struct Acceptor<S> {
     app: App,
@@ -313,28 +336,16 @@ impl<S: Serves> Acceptor<S> {
         };
         // Responses are small, so they are sent without delay.
         drop(stream.set_nodelay(true));
-        let (app, served, when_idle) = (self.app.clone(), self.served.clone(), self.finishing.child_token());
-        let tls = self.tls.clone();
+        let (app, served, tls) = (self.app.clone(), self.served.clone(), self.tls.clone());
+        let when_idle = self.finishing.child_token();
         tokio::spawn(async move {
             match tls {
                 None => {
-                    let peer = Peer { address: peer, certificate: None };
                     let closing = Closing { with_response: app.leaving.clone(), when_idle };
-                    connection::serve(stream, peer, served, closing).await;
+                    connection::serve(stream, Peer { address: peer, certificate: None }, served, closing).await;
                 }
-                Some(tls) => match Box::pin(tls.accept(stream)).await {
-                    Ok(client) => {
-                        let peer = Peer { address: peer, certificate: Some(client.certificate) };
-                        let with_response = client.closing.child_token();
-                        let closing = Closing { with_response: with_response.clone(), when_idle };
-                        let serving = connection::serve(client.stream, peer, served, closing);
-                        closing_after(MAX_CERTIFIED, &with_response, serving).await;
-                    }
-                    Err(error) => {
-                        app.metrics.support_handshakes_failed.inc();
-                        tracing::debug!(error = format!("{error:#}"), "A TLS handshake failed");
-                    }
-                },
+                // Boxed, because it takes much more room, which other connections would take, too.
+                Some(tls) => Box::pin(serve_tls(&app, &tls, Accepted { stream, peer }, served, when_idle)).await,
             }
             // In this order: the connection that gets the permit finds a place.
             drop(place);

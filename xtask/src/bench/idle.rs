@@ -14,6 +14,8 @@ use super::{Bench, whoami};
 use crate::{memory, say};
 
 const CONNECTIONS: usize = 10_000;
+/// How many connections are opened in a second.
+const PER_SECOND: u32 = 1_000;
 /// How long connections have been idle when memory is read.
 const SETTLED: Duration = Duration::from_secs(5);
 /// The most memory of a node with this many connections.
@@ -29,7 +31,9 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
     let before = megabytes(&server)?;
     let (mut kept, mut buffer) = (Vec::with_capacity(count), vec![0; 8 * 1024]);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / PER_SECOND);
     for _ in 0..count {
+        ticks.tick().await;
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         let read = stream.read(&mut buffer).await?;

@@ -3,21 +3,43 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use axum::body::Bytes;
 use service_api::{
     ids::UserId,
     whoami::{Credential as CredentialView, CredentialId, CredentialKind, User, Whoami},
 };
 use service_rules::credential::{self, Credential};
 
-use crate::{app::App, flows::workspaces::enter_space::Entered, store};
+use crate::{app::App, flows::workspaces::enter_space::Entered, store, tokens::whoami_cache::WhoamiSource};
 
-pub async fn whoami(app: &App, credential: &Credential, space: &Entered) -> anyhow::Result<Whoami> {
+/// What a request returns about its caller.
+pub async fn whoami(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<Whoami> {
+    Ok(view(&source(app, credential, space).await?))
+}
+
+/// What a request returns about its caller, as JSON, which is written once for the requests of a credential in a space.
+pub async fn whoami_json(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<Bytes> {
+    let source = source(app, credential, space).await?;
+    if let Some(json) = app.whoami_responses.get(&source) {
+        return Ok(json);
+    }
+    let json = Bytes::from(serde_json::to_vec(&view(&source))?);
+    app.whoami_responses.insert(source, json.clone());
+    Ok(json)
+}
+
+async fn source(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<WhoamiSource> {
+    let email = email_of(app, credential.user_id).await?;
+    Ok(WhoamiSource { credential: credential.clone(), email, space: space.view() })
+}
+
+fn view(WhoamiSource { credential, email, space }: &WhoamiSource) -> Whoami {
     let (kind, id) = match credential.kind {
         credential::CredentialKind::Session(id) => (CredentialKind::AccessToken, CredentialId::Session(id)),
         credential::CredentialKind::CliToken(id) => (CredentialKind::CliToken, CredentialId::CliToken(id)),
     };
-    Ok(Whoami {
-        user: User { id: credential.user_id, email: email_of(app, credential.user_id).await?.to_string() },
+    Whoami {
+        user: User { id: credential.user_id, email: email.to_string() },
         credential: CredentialView {
             kind,
             id,
@@ -26,8 +48,8 @@ pub async fn whoami(app: &App, credential: &Credential, space: &Entered) -> anyh
             created_at: credential.created_at,
             expires_at: credential.expires_at,
         },
-        space: space.view(),
-    })
+        space: *space,
+    }
 }
 
 async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {

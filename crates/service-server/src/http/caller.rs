@@ -137,7 +137,7 @@ impl<R: Of> Needs for Write<R> {
 
 impl<S> Caller<S> {
     #[must_use]
-    pub fn credential(&self) -> &Credential {
+    pub fn credential(&self) -> &Arc<Credential> {
         &self.credential
     }
 
@@ -287,7 +287,7 @@ impl FromRequestParts<App> for McpCaller {
 
 impl McpCaller {
     #[must_use]
-    pub fn credential(&self) -> &Credential {
+    pub fn credential(&self) -> &Arc<Credential> {
         &self.credential
     }
 

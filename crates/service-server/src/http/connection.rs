@@ -83,11 +83,11 @@ pub struct Closing {
 }
 
 /// Serves one connection until it closes.
-pub async fn serve<S>(stream: S, peer: Peer, served: impl Serves, closing: Closing)
+pub fn serve<S>(stream: S, peer: Peer, served: impl Serves, closing: Closing) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_guarded(GuardedStream::new(stream), peer, served, closing).await;
+    serve_guarded(GuardedStream::new(stream), peer, served, closing)
 }
 
 async fn serve_guarded<S>(mut stream: GuardedStream<S>, peer: Peer, served: impl Serves, closing: Closing)

@@ -8,7 +8,6 @@
 //!    path, a query or a header. Lines that a flow logs have the id and the route of the request.
 
 use std::{
-    fmt::{self, Write as _},
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -51,7 +50,7 @@ use crate::{
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_URI_BYTES: usize = 8 * 1024;
 /// The headers that most responses have, with room for some more.
-const USUAL_HEADERS: usize = 12;
+pub(super) const USUAL_HEADERS: usize = 12;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Two years, the value that browsers' preload lists require.
 const STRICT_TRANSPORT_SECURITY_VALUE: HeaderValue = HeaderValue::from_static("max-age=63072000; includeSubDomains");
@@ -179,24 +178,37 @@ pub(super) fn is_fenced(app: &App) -> bool {
 /// Adds the rate-limit headers, unless the response has them already.
 fn add_rate_limit_headers(response: &mut Response, exchange: &Exchange) {
     let Some(left) = exchange.allowances().filter(|_| !response.headers().contains_key(RATE_LIMIT)) else { return };
-    let Ok((policy, rate)) = rate_limit_values(left) else { return };
-    for (name, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, rate)] {
+    for (name, text) in [RATE_LIMIT_POLICY, RATE_LIMIT].into_iter().zip(rate_limit_values(left)) {
         if let Ok(value) = HeaderValue::try_from(text) {
             response.headers_mut().insert(name, value);
         }
     }
 }
 
-/// Returns the values of `RateLimit-Policy` and `RateLimit`.
-fn rate_limit_values(allowances: &[Allowance]) -> Result<(String, String), fmt::Error> {
+/// Returns the values of `RateLimit-Policy` and `RateLimit`. Every response has them, so they are put together without the
+/// machinery of `format!`.
+fn rate_limit_values(allowances: &[Allowance]) -> [String; 2] {
     let (mut policy, mut rate) = (String::with_capacity(64), String::with_capacity(64));
-    for (place, left) in allowances.iter().enumerate() {
-        let Allowance { policy: name, quota, window_seconds, remaining, reset } = left;
-        let comma = if place == 0 { "" } else { ", " };
-        write!(policy, "{comma}\"{name}\";q={quota};w={window_seconds}")?;
-        write!(rate, "{comma}\"{name}\";r={remaining};t={reset}")?;
+    let mut digits = itoa::Buffer::new();
+    for Allowance { policy: name, quota, window_seconds, remaining, reset } in allowances {
+        let sides = [
+            (&mut policy, [(";q=", quota), (";w=", window_seconds)]),
+            (&mut rate, [(";r=", remaining), (";t=", reset)]),
+        ];
+        for (text, parameters) in sides {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            text.push('"');
+            text.push_str(name);
+            text.push('"');
+            for (key, value) in parameters {
+                text.push_str(key);
+                text.push_str(digits.format(*value));
+            }
+        }
     }
-    Ok((policy, rate))
+    [policy, rate]
 }
 
 /// Renders an error, as a page in a language or as JSON, and adds the headers that all responses have.
@@ -213,7 +225,7 @@ pub(super) fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> 
         response.headers_mut().extend(allowed);
     }
     let headers = response.headers_mut();
-    headers.reserve(USUAL_HEADERS);
+    headers.reserve(USUAL_HEADERS - headers.len().min(USUAL_HEADERS));
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

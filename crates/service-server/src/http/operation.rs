@@ -3,17 +3,20 @@
 //! A handler whose body or response has another type than its operation declares does not compile. The status of a
 //! successful response comes from the operation, so that a handler returns only the body.
 
+use std::marker::PhantomData;
+
 use axum::{
     Json,
+    body::Bytes,
     extract::{FromRequest as _, FromRequestParts},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, IntoResponseParts, Response as HttpResponse},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
-    http::{body::Body, errors::ApiError},
+    http::{body::Body, edge::USUAL_HEADERS, errors::ApiError},
 };
 
 /// Most bodies fit, so that writing them moves nothing.
@@ -53,21 +56,46 @@ impl<T: Serialize> Reply<T> for Json<T> {
     }
 }
 
+/// A `T` that was written as JSON before.
+pub struct WrittenJson<T> {
+    bytes: Bytes,
+    of: PhantomData<T>,
+}
+
+impl<T> WrittenJson<T> {
+    #[must_use]
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes, of: PhantomData }
+    }
+}
+
+impl<T> Reply<T> for WrittenJson<T> {
+    fn into_response(self, status: StatusCode) -> HttpResponse {
+        (status, JsonBytes(Ok(self.bytes))).into_response()
+    }
+}
+
 /// A body that was written as JSON, or the error.
-struct JsonBytes(Result<Vec<u8>, ApiError>);
+struct JsonBytes(Result<Bytes, ApiError>);
 
 impl JsonBytes {
     fn of(body: &impl Serialize) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_BODY_BYTES);
         let written = serde_json::to_writer(&mut bytes, body);
-        Self(written.map(|()| bytes).map_err(|error| anyhow::Error::from(error).into()))
+        Self(written.map(|()| bytes.into()).map_err(|error| anyhow::Error::from(error).into()))
     }
 }
 
 impl IntoResponse for JsonBytes {
     fn into_response(self) -> HttpResponse {
         match self.0 {
-            Ok(bytes) => ([(header::CONTENT_TYPE, JSON)], bytes).into_response(),
+            Ok(bytes) => {
+                let mut response = HttpResponse::new(bytes.into());
+                // Room for those of the edge, too.
+                *response.headers_mut() = HeaderMap::with_capacity(USUAL_HEADERS);
+                response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+                response
+            }
             Err(error) => error.into_response(),
         }
     }

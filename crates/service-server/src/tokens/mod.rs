@@ -7,3 +7,4 @@ pub mod revocations;
 pub mod signing_keys;
 pub mod sso_state;
 pub mod verified_cache;
+pub mod whoami_cache;

@@ -280,7 +280,8 @@ impl RevocationState {
     }
 
     fn stale(&self) -> Option<StaleReason> {
-        let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= REVOCATIONS_STALE_AFTER);
+        let now = Instant::now();
+        let is_recent = |at: Option<Instant>| at.is_some_and(|at| now.duration_since(at) <= REVOCATIONS_STALE_AFTER);
         if self.clock_is_off {
             Some(StaleReason::WrongClock)
         } else if is_recent(self.known_at()) {

@@ -1,14 +1,14 @@
 //! `GET /v1/whoami`
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 use service_api::whoami::Whoami;
 
 use crate::{
     app::App,
     flows,
-    http::{caller::NoScope, errors::ApiError, space::Space},
+    http::{caller::NoScope, errors::ApiError, operation::WrittenJson, space::Space},
 };
 
-pub async fn show(State(app): State<App>, space: Space<NoScope>) -> Result<Json<Whoami>, ApiError> {
-    Ok(Json(flows::whoami::whoami(&app, space.caller.credential(), &space.entered).await?))
+pub async fn show(State(app): State<App>, space: Space<NoScope>) -> Result<WrittenJson<Whoami>, ApiError> {
+    Ok(WrittenJson::new(flows::whoami::whoami_json(&app, space.caller.credential(), &space.entered).await?))
 }
