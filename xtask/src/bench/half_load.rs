@@ -24,7 +24,7 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     let mut settings = bench.settings.clone();
     settings.set("database.coalesce", "no");
     let one_by_one = Process::start(&bench.binary, &settings, &bench.leaks)?;
-    let holder = Arc::new(Holder::new(bench, GRANTS, bench.connections)?);
+    let holder = Arc::new(Holder::new(&bench.settings, GRANTS, bench.connections)?);
     let request = {
         let holder = holder.clone();
         move |connection, number| holder.request(connection, number)

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use service_api::{ids::GrantId, oauth::SERVICE_CLI, token::Refresh};
 use service_server::{crypto::root_keys::RootKeys, tokens::refresh_token};
-use service_testkit::{load, server};
+use service_testkit::{load, server, settings::Settings};
 use uuid::Uuid;
 
 use super::{
@@ -52,7 +52,7 @@ async fn at_size(bench: &Bench, &RefreshLoad { name, grants, connections }: &Ref
     let script = tempfile::NamedTempFile::new()?;
     std::fs::write(script.path(), script_text(grants)?)?;
     let ours: SocketAddr = bench.server.http.url.trim_start_matches("http://").parse()?;
-    let holder = Arc::new(Holder::new(bench, grants / 2, connections)?);
+    let holder = Arc::new(Holder::new(&bench.settings, grants / 2, connections)?);
     let mut measured = Measured { name, ours: Vec::new(), bare: Vec::new() };
     for _ in 0..bench.rounds {
         measured.bare.push(pgbench::run_as(&bench.target(), script.path(), connections)?);
@@ -88,21 +88,22 @@ pub(crate) async fn seed(url: &str, grants: u32) -> Result<()> {
 }
 
 /// The holder of the tokens of the first grants, with the generation of each.
-pub(super) struct Holder {
+pub(crate) struct Holder {
     root_keys: RootKeys,
     generations: Vec<AtomicI32>,
     connections: u64,
 }
 
 impl Holder {
-    pub(super) fn new(bench: &Bench, grants: u32, connections: u64) -> Result<Self> {
-        let root_keys = RootKeys::new(&server::config(&bench.settings)?.root_keys)?;
+    /// Takes the root keys from the settings of the server that the tokens are presented to.
+    pub(crate) fn new(settings: &Settings, grants: u32, connections: u64) -> Result<Self> {
+        let root_keys = RootKeys::new(&server::config(settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
         Ok(Self { root_keys, generations, connections })
     }
 
     /// Returns the next refresh of a connection. Each connection has grants of its own, and takes them in no order.
-    pub(super) fn request(&self, connection: u64, number: u64) -> Vec<u8> {
+    pub(crate) fn request(&self, connection: u64, number: u64) -> Vec<u8> {
         let own = self.generations.len() as u64 / self.connections;
         let place = connection * own + number.wrapping_mul(7_919) % own;
         let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));
@@ -121,7 +122,7 @@ impl Holder {
 }
 
 /// Returns the statements of `flows/oauth/refresh_grant.rs`, with values that pgbench can generate.
-fn script_text(grants: u32) -> Result<String> {
+pub(crate) fn script_text(grants: u32) -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let find = fill(statement(GRANTS, "select g.user_id")?, &[&id, SHARD]);
     let advance = fill(
