@@ -1,6 +1,6 @@
 //! Development tasks: `cargo xtask dev | quickstart | ci | nightly | words | docs | typos | workflows | map | bench |
-//! capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | man | book |
-//! dist | ops | cli-kills`.
+//! peers | capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | man |
+//! book | dist | ops | cli-kills`.
 
 mod bench;
 mod book;
@@ -21,7 +21,9 @@ mod mcp_interop;
 mod memory;
 mod nightly;
 mod ops;
+mod peers;
 mod pictures;
+mod processes;
 mod progress;
 mod quickstart;
 mod revisions;
@@ -68,6 +70,8 @@ enum Command {
     Words(words::WordsOptions),
     /// Measure the service against PostgreSQL alone and a bare handler, in alternating rounds
     Bench(bench::BenchOptions),
+    /// Measure other products beside ours on one PostgreSQL, in alternating rounds
+    Peers(peers::PeersOptions),
     /// Measure what operations cost, and compute what 10⁴ to 10⁹ users need; writes docs/capacity.md
     Capacity(capacity::CapacityOptions),
     /// Measure what settings of PostgreSQL change: the write-ahead log of a refresh
@@ -109,6 +113,7 @@ fn main() -> ExitCode {
         Command::Workflows => tools::workflows(),
         Command::Words(options) => words::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Peers(options) => peers::run(&options),
         Command::Capacity(options) => capacity::run(&options),
         Command::EngineSettings(options) => engine_settings::run(&options),
         Command::Clients => clients::run(),

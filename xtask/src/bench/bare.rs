@@ -40,14 +40,14 @@ pub(super) async fn serve(file: &Path) -> Result<()> {
 }
 
 /// The process of the bare handler, which is killed when dropped.
-pub(super) struct Bare {
-    pub(super) address: SocketAddr,
+pub(crate) struct Bare {
+    pub(crate) address: SocketAddr,
     child: Child,
 }
 
 impl Bare {
     /// Sends the same headers as a response of ours, but for those that every server sets by itself.
-    pub(super) fn start(headers: &HeaderMap, body: &str) -> Result<Self> {
+    pub(crate) fn start(headers: &HeaderMap, body: &str) -> Result<Self> {
         let own = [header::DATE, header::CONTENT_LENGTH];
         let headers = headers.iter().filter(|(name, _)| !own.contains(name));
         let headers = headers.map(|(name, value)| Ok((name.to_string(), value.to_str()?.to_owned())));
@@ -63,6 +63,10 @@ impl Bare {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
         Ok(Self { address: line.trim().parse()?, child })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

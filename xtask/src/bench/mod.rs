@@ -5,7 +5,7 @@
 
 mod against;
 mod audit;
-mod bare;
+pub(crate) mod bare;
 mod cli_token_issuing;
 mod cli_tokens;
 pub(crate) mod engine;
@@ -286,12 +286,13 @@ fn report(measured: &Measured, json: bool) {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-fn load() -> String {
+/// Returns the load of the machine, as the kernel averages it.
+pub(crate) fn load() -> String {
     fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }

@@ -16,13 +16,13 @@ pub(super) fn run(bench: &Bench, script: &Path) -> Result<f64> {
 }
 
 /// The database to measure, and for how long.
-pub(super) struct Target {
-    pub(super) url: String,
-    pub(super) round: Duration,
+pub(crate) struct Target {
+    pub(crate) url: String,
+    pub(crate) round: Duration,
 }
 
 /// Returns transactions per second of a script with this number of clients.
-pub(super) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64> {
+pub(crate) fn run_as(target: &Target, script: &Path, clients: u64) -> Result<f64> {
     let seconds = format!("--time={}", target.round.as_secs().max(1));
     // On a slow disk not even one transaction may end in a short round. Then the time of one of each client is measured.
     match measure(target, script, clients, &seconds)? {

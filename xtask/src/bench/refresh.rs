@@ -93,21 +93,22 @@ pub(super) async fn fill_grants(client: &Client, grants: u32) -> Result<()> {
 }
 
 /// The holder of the tokens of the first grants, with the generation of each.
-pub(super) struct Holder {
+pub(crate) struct Holder {
     root_keys: RootKeys,
     generations: Vec<AtomicI32>,
     connections: u64,
 }
 
 impl Holder {
-    pub(super) fn new(settings: &Settings, grants: u32, connections: u64) -> Result<Self> {
+    /// Takes the root keys from the settings of the server that the tokens are presented to.
+    pub(crate) fn new(settings: &Settings, grants: u32, connections: u64) -> Result<Self> {
         let root_keys = RootKeys::new(&server::config(settings)?.root_keys)?;
         let generations = (0..grants).map(|_| AtomicI32::new(1)).collect();
         Ok(Self { root_keys, generations, connections })
     }
 
     /// Returns the next refresh of a connection. Each connection has grants of its own, and takes them in no order.
-    pub(super) fn request(&self, connection: u64, number: u64) -> Vec<u8> {
+    pub(crate) fn request(&self, connection: u64, number: u64) -> Vec<u8> {
         let own = self.generations.len() as u64 / self.connections;
         let place = connection * own + number.wrapping_mul(7_919) % own;
         let generation = usize::try_from(place).ok().and_then(|place| self.generations.get(place));
@@ -126,7 +127,7 @@ impl Holder {
 }
 
 /// Returns the statements of `flows/oauth/refresh_grant.rs`, with values that pgbench can generate.
-fn script_text(grants: u32) -> Result<String> {
+pub(crate) fn script_text(grants: u32) -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let find = fill(statement(GRANTS, "select g.user_id")?, &[&id, SHARD]);
     let advance = fill(

@@ -13,10 +13,7 @@ use super::{
     Size,
     costs::{Cost, Costs},
 };
-use crate::bench::engine;
-
-/// The kernel counts processor time in this many ticks a second.
-const TICKS_PER_SECOND: f64 = 100.0;
+use crate::{bench::engine, processes::TICKS_PER_SECOND};
 
 pub(crate) struct Machine {
     pub(crate) size: Size,
