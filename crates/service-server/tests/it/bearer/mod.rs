@@ -5,3 +5,4 @@ pub(crate) mod forgeries;
 pub(crate) mod keys;
 pub(crate) mod placement;
 pub(crate) mod signing_keys;
+pub(crate) mod whoami;
