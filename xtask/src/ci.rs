@@ -126,7 +126,8 @@ fn doc(steps: &mut Steps) -> Result<()> {
 
 fn bench(steps: &mut Steps) -> Result<()> {
     steps.run("A short benchmark", "cargo xtask bench --quick --debug")?;
-    steps.run("A short measurement of capacity", "cargo xtask capacity --quick")
+    steps.run("A short measurement of capacity", "cargo xtask capacity --quick")?;
+    steps.run("Other products beside ours, briefly", "cargo xtask peers --quick")
 }
 
 fn description(steps: &mut Steps) -> Result<()> {

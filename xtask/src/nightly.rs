@@ -40,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("The image of this release", "cargo xtask ops image")?;
     steps.run("The package of this release for Debian", "cargo xtask ops deb")?;
     steps.run("Benchmark", "cargo xtask bench")?;
+    steps.run("Other products beside ours", "cargo xtask peers")?;
     steps.summarize();
     Ok(())
 }

@@ -17,7 +17,8 @@ pub async fn whoami(app: &App, credential: &Arc<Credential>, space: &Entered) ->
     Ok(view(&source(app, credential, space).await?))
 }
 
-/// What a request returns about its caller, as JSON, which is written once for the requests of a credential in a space.
+/// What a request returns about its caller, as JSON. It is not written again if the last request of the session or the CLI token
+/// came with the same token and in the same space.
 pub async fn whoami_json(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<Bytes> {
     let source = source(app, credential, space).await?;
     if let Some(json) = app.whoami_responses.get(&source) {

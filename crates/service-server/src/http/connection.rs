@@ -7,10 +7,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -35,7 +32,10 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
-    http::{deadline::NoTimer, guarded_stream::GuardedStream},
+    http::{
+        deadline::NoTimer,
+        guarded_stream::{GuardedStream, Requests},
+    },
     net::server_tls::PeerCertificate,
 };
 
@@ -96,6 +96,7 @@ where
 {
     loop {
         let begins = tokio::select! {
+            biased;
             begins = stream.begins_request() => begins,
             () = closing.when_idle.cancelled() => false,
         };
@@ -103,8 +104,11 @@ where
             break;
         }
         // Boxed, so that an idle connection does not keep the memory of a busy one.
-        Box::pin(serve_requests(&mut stream, peer, &served, &closing)).await;
-        if !stream.ends_rest() {
+        let ended = Box::pin(serve_requests(&mut stream, peer, &served, &closing)).await;
+        if let Err(error) = &ended {
+            tracing::debug!(error = error.to_string(), "Connection ended early");
+        }
+        if !stream.ends_rest() || ended.is_err() {
             return;
         }
     }
@@ -112,26 +116,32 @@ where
 }
 
 /// Serves requests until the connection closes or rests.
-async fn serve_requests<S>(stream: &mut GuardedStream<S>, peer: Peer, served: &impl Serves, closing: &Closing)
+async fn serve_requests<S>(
+    stream: &mut GuardedStream<S>,
+    peer: Peer,
+    served: &impl Serves,
+    closing: &Closing,
+) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let phase = stream.phase();
+    let requests = stream.requests();
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        phase.fetch_add(1, Ordering::Relaxed);
+        requests.step();
         let reads_only = matches!(*request.method(), Method::GET | Method::HEAD);
         let into_body = |body: Incoming| if body.is_end_stream() { Body::empty() } else { Body::new(body) };
         let answer = served.clone().serve(peer, request.map(into_body));
-        let phase = phase.clone();
+        let requests = requests.clone();
         async move {
             // A request that changes something runs to its end even if the client disconnects, so that a client cannot
             // interrupt a transaction.
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
+            requests.step();
             let mut answer = answer.map_err(io::Error::other)?;
             if closing.with_response.is_cancelled() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            io::Result::Ok(answer.map(|body| ResponseBody { body, phase }))
+            io::Result::Ok(answer.map(|body| ResponseBody::new(body, requests)))
         }
     });
     // The library refuses more than 100 headers: that is its default, and the only limit for which it clears no room.
@@ -141,28 +151,32 @@ where
         .max_buf_size(MAX_BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
         ended = &mut connection => ended,
         () = closing.when_idle.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(error = error.to_string(), "Connection ended early");
     }
 }
 
-/// The body of a response. It is dropped when hyper has taken all of it: then the response is complete.
+/// The body of a response. hyper drops it when it has taken everything.
 struct ResponseBody {
     body: Body,
-    phase: Arc<AtomicU64>,
+    requests: Arc<Requests>,
+}
+
+impl ResponseBody {
+    fn new(body: Body, requests: Arc<Requests>) -> Self {
+        requests.set_body(true);
+        Self { body, requests }
+    }
 }
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        self.phase.fetch_add(1, Ordering::Relaxed);
+        self.requests.set_body(false);
     }
 }
 
@@ -206,7 +220,7 @@ mod tests {
         client: DuplexStream,
         closing: Closing,
         /// Held by the stream, by this test, and by hyper while there is a connection of it.
-        phase: Arc<AtomicU64>,
+        requests: Arc<Requests>,
         task: JoinHandle<()>,
     }
 
@@ -216,9 +230,9 @@ mod tests {
         let stream = GuardedStream::new(ours).resting_after(REST);
         let closing = Closing { with_response: CancellationToken::new(), when_idle: CancellationToken::new() };
         let peer = Peer { address: (Ipv4Addr::LOCALHOST, 1).into(), certificate: None };
-        let phase = stream.phase();
+        let requests = stream.requests();
         let task = tokio::spawn(serve_guarded(stream, peer, router, closing.clone()));
-        Served { client, closing, phase, task }
+        Served { client, closing, requests, task }
     }
 
     impl Served {
@@ -232,36 +246,61 @@ mod tests {
             String::from_utf8(read).unwrap()
         }
 
-        /// Waits until hyper has no part in the connection any more.
-        async fn rests(&self) {
-            let released = async {
-                while Arc::strong_count(&self.phase) > 2 {
+        /// Waits until hyper has a part in the connection, or none.
+        async fn serves(&self, is_serving: bool) {
+            let changed = async {
+                while (Arc::strong_count(&self.requests) > 2) != is_serving {
                     tokio::task::yield_now().await;
                 }
             };
-            timeout(Duration::from_secs(10), released).await.expect("the connection does not rest");
+            timeout(Duration::from_secs(10), changed).await.expect("the connection does not rest or wake");
         }
+
+        async fn sends_and_gets(&mut self, request: &[u8], status: &str) {
+            self.client.write_all(request).await.unwrap();
+            let response = self.reads_until("\r\n\r\n").await;
+            assert!(response.starts_with(status), "{response}");
+        }
+    }
+
+    fn empty_responses() -> Router {
+        Router::new().route("/", get(|| async {}).post(|| async {}))
     }
 
     #[tokio::test]
     async fn a_connection_serves_requests_after_each_rest() {
-        let mut served = served(Router::new().route("/", get(|| async { "served" })));
-        served.rests().await;
+        let mut served = served(empty_responses());
+        served.serves(false).await;
         for _ in 0..3 {
-            served.client.write_all(REQUEST).await.unwrap();
-            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
-            served.rests().await;
-            // The first bytes may be any part of a head, and more than one request may come.
+            served.sends_and_gets(REQUEST, "HTTP/1.1 200").await;
+            served.serves(false).await;
+            // The bytes that end a rest may be any part of a head, and more than one request may follow.
             let (first, rest) = REQUEST.split_at(1);
             served.client.write_all(first).await.unwrap();
-            served.client.write_all(&[rest, REQUEST].concat()).await.unwrap();
-            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
-            assert!(served.reads_until("served").await.starts_with("HTTP/1.1 200"));
-            served.rests().await;
+            served.serves(true).await;
+            served.sends_and_gets(&[rest, REQUEST].concat(), "HTTP/1.1 200").await;
+            assert!(served.reads_until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+            served.serves(false).await;
+            // Without a body in the response, and with one in the request that is not read.
+            served.sends_and_gets(b"HEAD / HTTP/1.1\r\nHost: service.test\r\n\r\n", "HTTP/1.1 200").await;
+            served.serves(false).await;
+            let post = b"POST / HTTP/1.1\r\nHost: service.test\r\nContent-Length: 4\r\n\r\nbody";
+            served.sends_and_gets(post, "HTTP/1.1 200").await;
+            served.serves(false).await;
         }
         served.closing.when_idle.cancel();
         assert_eq!(served.client.read(&mut [0; 10]).await.unwrap(), 0);
         served.task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_head_after_a_rest_passes_the_filter() {
+        let mut served = served(empty_responses());
+        served.sends_and_gets(REQUEST, "HTTP/1.1 200").await;
+        served.serves(false).await;
+        let ambiguous = b"POST / HTTP/1.1\r\nHost: service.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+        served.sends_and_gets(ambiguous, "HTTP/1.1 400").await;
+        timeout(Duration::from_secs(10), served.task).await.expect("the connection stays").unwrap();
     }
 
     #[tokio::test]
@@ -279,14 +318,15 @@ mod tests {
             served.client.write_all(REQUEST).await.unwrap();
             let response = served.reads_until("0\r\n\r\n").await;
             assert_eq!(response.matches("part ").count(), 3, "{response}");
-            served.rests().await;
+            served.serves(false).await;
         }
     }
 
     #[tokio::test]
     async fn a_client_that_disconnects_ends_a_resting_connection() {
-        let served = served(Router::new());
-        served.rests().await;
+        let mut served = served(empty_responses());
+        served.sends_and_gets(REQUEST, "HTTP/1.1 200").await;
+        served.serves(false).await;
         drop(served.client);
         timeout(Duration::from_secs(10), served.task).await.expect("the connection stays").unwrap();
     }

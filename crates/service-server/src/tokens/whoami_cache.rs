@@ -35,7 +35,7 @@ struct CachedWhoami {
     json: Bytes,
 }
 
-/// The last response for each credential. The least used ones are evicted first.
+/// The last response for each session and each CLI token. The least used ones are evicted first.
 pub struct WhoamiCache(Cache<CredentialKind, Arc<CachedWhoami>>);
 
 impl Default for WhoamiCache {

@@ -16,7 +16,8 @@ fn each_token_and_each_space_has_its_own_response() -> Result<()> {
         let tokens = [ann.access_token.as_str(), refreshed.field("access_token"), bob.access_token.as_str()];
         let mut seen = Vec::new();
         for token in tokens {
-            let show = async |space: &str| server.http.get(&format!("/v1/whoami?workspaceId={space}"), Some(token)).await;
+            let show =
+                async |space: &str| server.http.get(&format!("/v1/whoami?workspaceId={space}"), Some(token)).await;
             for space in ["personal".to_owned(), acme.to_string()] {
                 seen.push((token, space.clone(), show(&space).await?.body));
             }
