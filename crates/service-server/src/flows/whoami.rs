@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use axum::body::Bytes;
+use bytes::Bytes;
 use service_api::{
     ids::UserId,
     whoami::{Credential as CredentialView, CredentialId, CredentialKind, User, Whoami},

@@ -204,7 +204,6 @@ impl HttpBody for ResponseBody {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use axum::routing::get;
     use tokio::{
         io::{AsyncReadExt as _, DuplexStream, duplex},
         task::JoinHandle,
@@ -264,7 +263,7 @@ mod tests {
     }
 
     fn empty_responses() -> Router {
-        Router::new().route("/", get(|| async {}).post(|| async {}))
+        Router::new().fallback(|| async {})
     }
 
     #[tokio::test]
@@ -313,7 +312,7 @@ mod tests {
             });
             Body::from_stream(futures_util::StreamExt::buffered(futures_util::stream::iter(parts), 1))
         };
-        let mut served = served(Router::new().route("/", get(slow)));
+        let mut served = served(Router::new().fallback(slow));
         for _ in 0..2 {
             served.client.write_all(REQUEST).await.unwrap();
             let response = served.reads_until("0\r\n\r\n").await;

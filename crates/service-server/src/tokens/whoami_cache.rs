@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use quick_cache::sync::Cache;
 use service_api::workspaces::SpaceView;
 use service_rules::credential::{Credential, CredentialKind};
