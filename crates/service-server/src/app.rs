@@ -151,7 +151,6 @@ impl App {
             anyhow::Ok(pool.observed_by(&metrics.database_wait))
         };
         let database = pool(config.database.credential_connections)?;
-        let leaving = CancellationToken::new();
         let node_id = random::uuid(clock.now())?;
         let traces = Traces::new(&config.traces, node_id, &metrics)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
@@ -199,7 +198,7 @@ impl App {
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
             started: CancellationToken::new(),
-            leaving,
+            leaving: CancellationToken::new(),
             stop: CancellationToken::new(),
             config,
             clock,

@@ -21,7 +21,7 @@ const MAX_START: Duration = Duration::from_secs(3);
 
 pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
     let count = if bench.quick { 20_000 } else { REVOCATIONS };
-    let (few, many) = (Node::start(bench, 0).await?, Node::start(bench, count).await?);
+    let (few, many) = (FollowingNode::start(bench, 0).await?, FollowingNode::start(bench, count).await?);
     let (mut rates, mut rates_after) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
         rates.push(few.whoami(bench).await?);
@@ -46,14 +46,14 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<()> {
 }
 
 /// A node with a database that no other node follows.
-struct Node {
+struct FollowingNode {
     server: Process,
     /// How long it took to be ready.
     took: Duration,
     request: String,
 }
 
-impl Node {
+impl FollowingNode {
     async fn start(bench: &Bench, revocations: usize) -> Result<Self> {
         let database = fresh_database(&bench.cluster).await?;
         if revocations > 0 {

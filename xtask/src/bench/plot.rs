@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Measured, growth::Grown, median};
 use crate::{
     pictures::{
-        curves::{Curve, Curves, Point},
+        curves::{Curve, CurvePoint, Curves},
         histograms::{self, Histogram},
         spreads::{self, Spread},
     },
@@ -61,7 +61,11 @@ fn spread(measured: &Measured) -> Spread {
 fn growth(grown: &[Grown]) -> String {
     let curve = |grown: &Grown| Curve {
         name: format!("{} × {:.2}", grown.name.replace('_', " "), grown.ratio()),
-        points: grown.sizes.iter().map(|size| Point { x: f64::from(size.rows), y: median(&size.per_second) }).collect(),
+        points: grown
+            .sizes
+            .iter()
+            .map(|size| CurvePoint { x: f64::from(size.rows), y: median(&size.per_second) })
+            .collect(),
     };
     let curves = grown.iter().map(curve).collect();
     let title = "Operations a second, over the rows of their tables";

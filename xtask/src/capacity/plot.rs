@@ -4,7 +4,7 @@ use super::{
     costs::Costs,
     model::{Limit, Needs},
 };
-use crate::pictures::curves::{Curve, Curves, Point};
+use crate::pictures::curves::{Curve, CurvePoint, Curves};
 
 /// Users from 10⁴ to 10⁹, in steps of a quarter of a power of ten.
 const USERS: [i32; 2] = [4, 9];
@@ -14,7 +14,7 @@ const STEPS: i32 = 4;
 pub(crate) fn rates(costs: &Costs) -> String {
     let curve = |name: &str, value: fn(&Needs) -> f64| Curve {
         name: name.to_owned(),
-        points: users().map(|users| Point { x: users, y: value(&Needs::of(users, costs)) }).collect(),
+        points: users().map(|users| CurvePoint { x: users, y: value(&Needs::of(users, costs)) }).collect(),
     };
     let curves = vec![
         curve("verifications", |needs| needs.verifications.peak),
@@ -30,7 +30,7 @@ pub(crate) fn limits(costs: &Costs) -> String {
     let all: Vec<[Limit; 6]> = users().map(|users| Needs::of(users, costs).limits).collect();
     let curves = (0..6).map(|place| Curve {
         name: all[0][place].name.to_owned(),
-        points: users().zip(&all).map(|(users, limits)| Point { x: users, y: limits[place].used }).collect(),
+        points: users().zip(&all).map(|(users, limits)| CurvePoint { x: users, y: limits[place].used }).collect(),
     });
     let plot = over_users("Used share of each limit of one primary, over users", curves.collect(), [-4, 2]);
     Curves { marks_one: true, ..plot }.draw()

@@ -13,11 +13,11 @@ const LABEL_HEIGHT: f64 = 15.0;
 /// A curve with its name.
 pub(crate) struct Curve {
     pub(crate) name: String,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<CurvePoint>,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Point {
+pub(crate) struct CurvePoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
 }
