@@ -60,16 +60,15 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<Vec<Grown>> {
         databases.push(Sized::start(bench, rows).await?);
     }
     let mut all = Vec::new();
-    for grown in [
-        refreshes(bench, &databases).await?,
-        session_lists(bench, &databases).await?,
-        cli_token_misses(bench, &databases).await?,
-        otp_creations(bench, &databases).await?,
-        searches(bench, &databases).await?,
-    ] {
+    let mut add = |grown: Grown| {
         report(&grown, json);
         all.push(grown);
-    }
+    };
+    add(refreshes(bench, &databases).await?);
+    add(session_lists(bench, &databases).await?);
+    add(cli_token_misses(bench, &databases).await?);
+    add(otp_creations(bench, &databases).await?);
+    add(searches(bench, &databases).await?);
     Ok(all)
 }
 

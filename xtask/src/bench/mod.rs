@@ -37,6 +37,7 @@ use self::plot::Results;
 use crate::{build_server, progress::Plan, root, say, say_error};
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(crate) struct BenchOptions {
     /// Print one line of JSON for each measurement
     #[arg(long)]

@@ -67,9 +67,9 @@ fn growth(grown: &[Grown]) -> String {
             .map(|size| CurvePoint { x: f64::from(size.rows), y: median(&size.per_second) })
             .collect(),
     };
-    let curves = grown.iter().map(curve).collect();
+    let lines = grown.iter().map(curve).collect();
     let title = "Operations a second, over the rows of their tables";
-    Curves { title, curves, over: "rows", across: [4, 7], down: [0, 5], marks_one: false }.draw()
+    Curves { title, lines, over: "rows", across: [4, 7], down: [0, 5], marks_one: false }.draw()
 }
 
 fn write(name: &str, picture: &str) -> Result<()> {

@@ -16,28 +16,28 @@ pub(crate) fn rates(costs: &Costs) -> String {
         name: name.to_owned(),
         points: users().map(|users| CurvePoint { x: users, y: value(&Needs::of(users, costs)) }).collect(),
     };
-    let curves = vec![
+    let lines = vec![
         curve("verifications", |needs| needs.verifications.peak),
         curve("refreshes", |needs| needs.refreshes.peak),
         curve("sign-in mails", |needs| needs.sign_ins.peak),
         curve("revocations", |needs| needs.revocations.peak),
     ];
-    over_users("Operations a second at the peak, over users", curves, [-3, 7]).draw()
+    over_users("Operations a second at the peak, over users", lines, [-3, 7]).draw()
 }
 
 /// The used share of each limit of one primary.
 pub(crate) fn limits(costs: &Costs) -> String {
     let all: Vec<[Limit; 6]> = users().map(|users| Needs::of(users, costs).limits).collect();
-    let curves = (0..6).map(|place| Curve {
+    let lines = (0..6).map(|place| Curve {
         name: all[0][place].name.to_owned(),
         points: users().zip(&all).map(|(users, limits)| CurvePoint { x: users, y: limits[place].used }).collect(),
     });
-    let plot = over_users("Used share of each limit of one primary, over users", curves.collect(), [-4, 2]);
+    let plot = over_users("Used share of each limit of one primary, over users", lines.collect(), [-4, 2]);
     Curves { marks_one: true, ..plot }.draw()
 }
 
-fn over_users(title: &'static str, curves: Vec<Curve>, down: [i32; 2]) -> Curves {
-    Curves { title, curves, over: "users", across: USERS, down, marks_one: false }
+fn over_users(title: &'static str, lines: Vec<Curve>, down: [i32; 2]) -> Curves {
+    Curves { title, lines, over: "users", across: USERS, down, marks_one: false }
 }
 
 fn users() -> impl Iterator<Item = f64> {

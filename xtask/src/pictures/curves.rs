@@ -24,7 +24,7 @@ pub(crate) struct CurvePoint {
 
 pub(crate) struct Curves {
     pub(crate) title: &'static str,
-    pub(crate) curves: Vec<Curve>,
+    pub(crate) lines: Vec<Curve>,
     /// What the horizontal axis counts.
     pub(crate) over: &'static str,
     /// The powers of ten at which the axes begin and end.
@@ -43,7 +43,7 @@ impl Curves {
     pub(crate) fn draw(&self) -> String {
         let mut svg = String::new();
         self.draw_grid(&mut svg);
-        for (place, curve) in self.curves.iter().enumerate() {
+        for (place, curve) in self.lines.iter().enumerate() {
             self.draw_curve(&mut svg, place, curve);
         }
         self.draw_names(&mut svg);
@@ -87,7 +87,7 @@ impl Curves {
     /// Writes the names at the ends of the curves, with room between them.
     fn draw_names(&self, svg: &mut String) {
         let mut ends: Vec<_> = self
-            .curves
+            .lines
             .iter()
             .enumerate()
             .map(|(place, curve)| (self.y(curve.points.last().map_or(1.0, |point| point.y)), place, &curve.name))
