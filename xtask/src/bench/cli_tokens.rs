@@ -25,7 +25,7 @@ const CLI_TOKENS: &str = include_str!("../../../crates/service-server/src/store/
 const OWNER: &str = "00000000-0000-7000-8000-0000000000c1";
 
 pub(super) async fn measure(bench: &Bench) -> Result<[Measured; 2]> {
-    let (used, all) = if bench.quick { (5_000, 10_000) } else { (600_000, 1_000_000) };
+    let (used, all) = if bench.quick { (5_000, 10_000) } else { (900_000, 1_000_000) };
     let (client, connection) =
         tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
