@@ -26,7 +26,7 @@ const SESSIONS: u32 = 20;
 const CLI_TOKENS: u32 = 10_000;
 
 /// A database, and a node that uses it.
-struct Sized {
+struct SizedDatabase {
     rows: u32,
     settings: Settings,
     server: Process,
@@ -57,7 +57,7 @@ pub(super) async fn measure(bench: &Bench, json: bool) -> Result<Vec<Grown>> {
     let sizes = if bench.quick { [1_000, 2_000, 5_000] } else { SIZES };
     let mut databases = Vec::new();
     for rows in sizes {
-        databases.push(Sized::start(bench, rows).await?);
+        databases.push(SizedDatabase::start(bench, rows).await?);
     }
     let mut all = Vec::new();
     let mut add = |grown: Grown| {
@@ -92,7 +92,7 @@ fn report(grown: &Grown, json: bool) {
     }
 }
 
-impl Sized {
+impl SizedDatabase {
     async fn start(bench: &Bench, rows: u32) -> Result<Self> {
         let database = fresh_database(&bench.cluster).await?;
         let mut settings = Settings::complete(&bench.cluster.service_url(&database), &bench.mailbox)?;
@@ -130,35 +130,34 @@ fn address(server: &Process) -> Result<SocketAddr> {
     Ok(server.http.url.trim_start_matches("http://").parse()?)
 }
 
-/// Measures an operation in alternating rounds.
+/// Measures an operation in alternating rounds. `run` gets a database and its place.
 async fn alternate(
     bench: &Bench,
-    databases: &[Sized],
+    databases: &[SizedDatabase],
     name: &'static str,
-    run: impl AsyncFn(&Sized) -> Result<f64>,
+    run: impl AsyncFn(&SizedDatabase, usize) -> Result<f64>,
 ) -> Result<Grown> {
     let mut sizes: Vec<_> = databases.iter().map(|sized| Rates { rows: sized.rows, per_second: Vec::new() }).collect();
     for _ in 0..bench.rounds {
-        for (sized, rates) in databases.iter().zip(&mut sizes) {
-            rates.per_second.push(run(sized).await.context(name)?);
+        for (place, (sized, rates)) in databases.iter().zip(&mut sizes).enumerate() {
+            rates.per_second.push(run(sized, place).await.context(name)?);
         }
     }
     Ok(Grown { name, sizes })
 }
 
-fn filling(what: &str, sized: &Sized) {
+fn filling(what: &str, sized: &SizedDatabase) {
     say_error(&format!("Filling a table with {} {what} …", sized.rows));
 }
 
-async fn refreshes(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
+async fn refreshes(bench: &Bench, databases: &[SizedDatabase]) -> Result<Grown> {
     let mut holders = Vec::new();
     for sized in databases {
         filling("sessions", sized);
         refresh::fill_grants(&sized.client, sized.rows).await?;
         holders.push(Arc::new(Holder::new(&sized.settings, sized.rows, bench.connections)?));
     }
-    alternate(bench, databases, "refresh", async |sized| {
-        let place = databases.iter().position(|other| other.rows == sized.rows).unwrap_or_default();
+    alternate(bench, databases, "refresh", async |sized, place| {
         let holder = holders[place].clone();
         let request = move |connection, number| holder.request(connection, number);
         rate(&load::run(sized.address()?, bench.connections, bench.round, request).await?)
@@ -167,11 +166,11 @@ async fn refreshes(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
 }
 
 /// Lists the sessions of one user among all of the refreshed ones.
-async fn session_lists(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
+async fn session_lists(bench: &Bench, databases: &[SizedDatabase]) -> Result<Grown> {
     let user = search::USER;
     let mut tokens = Vec::new();
     for sized in databases {
-        tokens.push((sized.rows, search::prepare(&sized.settings, &sized.client).await?));
+        tokens.push(search::prepare(&sized.settings, &sized.client).await?);
         sized
             .fill(&format!(
                 "insert into grants (id, shard, user_id, client_id, scopes, audience, salt, base, issued, issued_key,
@@ -183,9 +182,8 @@ async fn session_lists(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
             ))
             .await?;
     }
-    let grown = alternate(bench, databases, "session_list", async |sized| {
-        let token = tokens.iter().find(|(rows, _)| *rows == sized.rows).map(|(_, token)| token.as_str());
-        let request = get("/v1/sessions?limit=20", token.unwrap_or_default());
+    let grown = alternate(bench, databases, "session_list", async |sized, place| {
+        let request = get("/v1/sessions?limit=20", &tokens[place]);
         rate(&load::run(sized.address()?, bench.connections, bench.round, move |_, _| request.clone()).await?)
     })
     .await;
@@ -194,18 +192,17 @@ async fn session_lists(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
 }
 
 /// Presents every token once to a node that has just started, and so has none in its cache.
-async fn cli_token_misses(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
+async fn cli_token_misses(bench: &Bench, databases: &[SizedDatabase]) -> Result<Grown> {
     let mut tokens = Vec::new();
     for sized in databases {
         filling("CLI tokens", sized);
         let used = CLI_TOKENS.min(sized.rows);
         let made = cli_tokens::seed(&sized.client, usize::try_from(used)?, usize::try_from(sized.rows)?).await?;
-        tokens.push((sized.rows, Arc::new(made.into_iter().map(|(_, token)| token).collect::<Vec<_>>())));
+        tokens.push(Arc::new(made.into_iter().map(|(_, token)| token).collect::<Vec<_>>()));
     }
-    let grown = alternate(bench, databases, "cli_token_miss", async |sized| {
+    let grown = alternate(bench, databases, "cli_token_miss", async |sized, place| {
         let server = Process::start(&bench.binary, &sized.settings, &bench.leaks)?;
-        let tokens = tokens.iter().find(|(rows, _)| *rows == sized.rows).map(|(_, tokens)| tokens.clone());
-        let tokens = tokens.unwrap_or_default();
+        let tokens = tokens[place].clone();
         let (connections, all) = (bench.connections, tokens.len() as u64);
         let request = move |connection: u64, number: u64| {
             let place = usize::try_from(connection + connections * number).unwrap_or_default();
@@ -219,7 +216,7 @@ async fn cli_token_misses(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
 }
 
 /// Requests codes among those of others, and the limits that count them.
-async fn otp_creations(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
+async fn otp_creations(bench: &Bench, databases: &[SizedDatabase]) -> Result<Grown> {
     for sized in databases {
         filling("codes, rates and recent requests each", sized);
         let rows = sized.rows;
@@ -238,7 +235,7 @@ async fn otp_creations(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
             ))
             .await?;
     }
-    let grown = alternate(bench, databases, "otp_creation", async |sized| {
+    let grown = alternate(bench, databases, "otp_creation", async |sized, _| {
         rate(&load::run(sized.address()?, bench.connections, bench.round, |_, _| otp_creation::request()).await?)
     })
     .await;
@@ -247,25 +244,24 @@ async fn otp_creations(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
 }
 
 /// Searches a space at its quota, one search after the other, among packs of other spaces.
-async fn searches(bench: &Bench, databases: &[Sized]) -> Result<Grown> {
+async fn searches(bench: &Bench, databases: &[SizedDatabase]) -> Result<Grown> {
     let mut tokens = Vec::new();
     for sized in databases {
         filling("packs of others", sized);
-        tokens.push((sized.rows, search::prepare(&sized.settings, &sized.client).await?));
+        tokens.push(search::prepare(&sized.settings, &sized.client).await?);
         search_quota::seed_among(&sized.client, if bench.quick { 500 } else { search_quota::PACKS }, sized.rows)
             .await?;
     }
-    alternate(bench, databases, "search", async |sized| {
-        let token = tokens.iter().find(|(rows, _)| *rows == sized.rows).map(|(_, token)| token.as_str());
+    alternate(bench, databases, "search", async |sized, place| {
         let times = if bench.quick { 8 } else { 200 };
         let began = Instant::now();
-        search::search(&sized.server.http, token.unwrap_or_default(), &search_quota::QUERIES, times).await?;
+        search::search(&sized.server.http, &tokens[place], &search_quota::QUERIES, times).await?;
         Ok(f64::from(u32::try_from(times)?) / began.elapsed().as_secs_f64())
     })
     .await
 }
 
-async fn empty(databases: &[Sized], tables: &str) -> Result<()> {
+async fn empty(databases: &[SizedDatabase], tables: &str) -> Result<()> {
     for sized in databases {
         sized.fill(&format!("truncate {tables} cascade;")).await?;
     }

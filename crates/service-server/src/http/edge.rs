@@ -225,7 +225,7 @@ pub(super) fn finish(mut response: Response, id: &str, page: Option<&Texts>) -> 
         response.headers_mut().extend(allowed);
     }
     let headers = response.headers_mut();
-    headers.reserve(USUAL_HEADERS - headers.len().min(USUAL_HEADERS));
+    headers.reserve(USUAL_HEADERS.saturating_sub(headers.len()));
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

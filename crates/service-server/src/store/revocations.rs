@@ -111,8 +111,8 @@ pub async fn identify(db: &Connection, node_id: Uuid) -> Result<FeedServer, Erro
 
 /// Returns a page of each of these lanes, from the given numbers on. `size` limits the revocations of a lane.
 ///
-/// A node that starts reads all revocations, so columns are read by their position: finding them by name takes as long as all
-/// the rest.
+/// A node that starts reads all revocations, so columns are read by their position: finding ten columns by name for each row
+/// takes time.
 pub async fn list(db: &Connection, wanted: &[(usize, i64)], size: usize) -> Result<Vec<LaneOfRevocations>, Error> {
     let (lanes, numbers): (Vec<_>, Vec<_>) = wanted.iter().map(|(lane, from)| (lane_number(*lane), *from)).unzip();
     let rows = db

@@ -39,8 +39,8 @@ const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A TCP or TLS stream with a header-read timeout, write timeouts and a request-smuggling filter.
 ///
-/// It passes on one request at a time. Bytes that follow a request are held until its response is complete, and then
-/// pass the same filter.
+/// It passes on one request at a time. Bytes that follow a request are held until its response begins, and then pass
+/// the same filter.
 ///
 /// A stream between two requests rests after a second: it tells the HTTP library that it has ended, although it is open.
 pub(super) struct GuardedStream<S> {
