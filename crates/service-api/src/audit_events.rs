@@ -82,6 +82,12 @@ event_names! {
     SsoLoggedOut = "sso.logged_out", "Sessions revoked by the company";
     BreakGlassUsed = "break_glass.used", "Signed in by code although single sign-on is required";
     ConnectionTried = "connection.tried", "Connection tried by an owner";
+    PasskeyAdded = "passkey.added", "Passkey added";
+    PasskeyRenamed = "passkey.renamed", "Passkey renamed";
+    PasskeyRemoved = "passkey.removed", "Passkey removed";
+    PasskeyRecoveryBegun = "passkey.recovery_begun", "Removal of all passkeys requested";
+    PasskeyRecoveryStopped = "passkey.recovery_stopped", "Removal of all passkeys cancelled";
+    PasskeyCopied = "passkey.copied", "Passkey refused, because another device has a copy of it";
     SessionOpened = "session.opened", "App connected";
     ConsentGranted = "consent.granted", "App authorized";
     ConsentWithdrawn = "consent.withdrawn", "App access removed";

@@ -144,6 +144,9 @@ impl Reason {
     }
 }
 
+/// The user has to sign in by a passkey, or through their company: `details.signInMethod`. A code is not enough.
+pub const PASSKEY_METHOD: &str = "passkey";
+
 /// The members of [`ErrorBody::details`], for the schema.
 struct ErrorDetails;
 
@@ -168,6 +171,11 @@ impl JsonSchema for ErrorDetails {
                     "description": "What is wrong with the fields of the body, by the name of the field.",
                 },
                 "maxAge": { "type": "integer", "description": "The maximum age of the sign-in, in seconds." },
+                "signInMethod": {
+                    "type": "string",
+                    "enum": [PASSKEY_METHOD],
+                    "description": "How the user has to sign in, if not every way is enough. A newer server may send others.",
+                },
                 "connectionId": {
                     "type": "string",
                     "pattern": pattern(ConnectionId::KIND),

@@ -129,6 +129,8 @@ id!(/// The session of a browser.
     BrowserSessionId = "sess");
 id!(/// A sign-in in progress in a browser.
     FlowId = "flow");
+id!(/// A passkey of a user.
+    PasskeyId = "passkey");
 id!(/// A CLI token.
     CliTokenId = "clit");
 id!(/// An access token: its `jti` claim.

@@ -49,6 +49,7 @@ pub mod mcp_tokens;
 pub mod oauth;
 pub mod openapi;
 pub mod page;
+pub mod passkeys;
 pub mod scope;
 pub mod search;
 pub mod sessions;

@@ -11,6 +11,7 @@ use crate::{
     credentials::StoreKind,
     mcp_arguments::McpCommand,
     open_arguments::OpenArgs,
+    passkey_arguments::PasskeyCommand,
     sso_arguments::{ConnectionCommand, DomainCommand},
     terminal::RequestedMethod,
     token_arguments::RotateTokenArgs,
@@ -93,6 +94,9 @@ pub(crate) enum Command {
     /// List and revoke your sessions
     #[command(subcommand)]
     Session(SessionCommand),
+    /// List, rename and remove your passkeys
+    #[command(subcommand)]
+    Passkey(PasskeyCommand),
     /// List and remove apps connected to your account
     #[command(subcommand)]
     App(AppCommand),

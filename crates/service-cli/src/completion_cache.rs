@@ -40,6 +40,7 @@ pub(crate) enum ListedKind {
     DeletedPack,
     Token,
     Session,
+    Passkey,
     App,
 }
 

@@ -1,7 +1,7 @@
 //! A connection to a service: its URL, the credential to use, and the workspace to work in.
 
 use service_api::{errors::ErrorCode, oauth::SERVICE_CLI, page::Page, scope::Scopes, token::AccessToken};
-use service_client::{Client, Error, Session, SessionError};
+use service_client::{Client, Error, Refusal, Session, SessionError};
 
 use crate::{
     clock,
@@ -88,7 +88,7 @@ impl Connection {
             Err(error) => error,
         };
         if self.needs_recent_sign_in(&error) {
-            Box::pin(reauthenticate(context, &self.origin)).await?;
+            Box::pin(reauthenticate(context, &self.origin, needs_passkey(&error))).await?;
             // The refused request had no effect, so it is repeated with the new session.
             error = match Box::pin(context.spin_while(self.try_call(&call))).await {
                 Ok(response) => return Ok(response),
@@ -170,6 +170,11 @@ impl Connection {
     pub(crate) fn workspace_id(&self) -> Option<&str> {
         self.workspace.id.as_deref()
     }
+}
+
+/// Whether the user has to sign in by a passkey, because a code is not enough.
+fn needs_passkey(error: &SessionError) -> bool {
+    matches!(error, SessionError::Call(error) if error.refusal().is_some_and(Refusal::needs_passkey))
 }
 
 fn workspace_flag(context: &Context) -> Option<&str> {

@@ -49,9 +49,14 @@ pub(crate) fn not_signed_in(profile: &str, origin: &Origin) -> Failure {
 }
 
 /// The action needs a recent sign-in, and there is no terminal to ask for one.
-pub(crate) fn reauthentication_required() -> Failure {
-    Failure::new(FailureCode::ReauthenticationRequired, "This needs a sign-in from the last 15 minutes.")
-        .hint("service login --force")
+/// `needs_passkey`: a code is not enough.
+pub(crate) fn reauthentication_required(needs_passkey: bool) -> Failure {
+    let (text, command) = if needs_passkey {
+        ("This needs a sign-in with your passkey from the last 15 minutes.", "service login --force --method browser")
+    } else {
+        ("This needs a sign-in from the last 15 minutes.", "service login --force")
+    };
+    Failure::new(FailureCode::ReauthenticationRequired, text).hint(command)
 }
 
 /// There are no MCP tokens for this service on this computer.
@@ -155,7 +160,7 @@ pub(crate) fn explain_call(call: &CallContext<'_>, error: &Error, granted: Optio
         ErrorCode::InvalidToken | ErrorCode::MissingToken if is_token => token_rejected(call.origin, refusal),
         ErrorCode::InvalidToken | ErrorCode::MissingToken => session_ended(refusal.reason()),
         ErrorCode::InsufficientScope => missing_scope(call, refusal, granted),
-        ErrorCode::InsufficientUserAuthentication => reauthentication_required(),
+        ErrorCode::InsufficientUserAuthentication => reauthentication_required(refusal.needs_passkey()),
         ErrorCode::WorkspaceMismatch => workspace_mismatch(call),
         ErrorCode::NotFound if explicit_workspace(call).is_some() => {
             let (id, setting) = explicit_workspace(call).unwrap_or_default();

@@ -26,6 +26,7 @@ mod mcp_arguments;
 mod open_arguments;
 mod origin;
 mod output;
+mod passkey_arguments;
 mod prompt;
 mod settings;
 mod spinner;

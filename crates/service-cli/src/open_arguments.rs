@@ -21,6 +21,8 @@ pub(crate) struct OpenArgs {
 pub(crate) enum PageArg {
     /// Your account
     Account,
+    /// Your passkeys
+    Security,
     /// Devices and apps that are signed in
     Sessions,
     /// Apps with access to your account

@@ -3,7 +3,7 @@
 use std::{error::Error as _, io};
 
 use service_api::{
-    errors::{ErrorBody, ErrorCode, Reason},
+    errors::{ErrorBody, ErrorCode, PASSKEY_METHOD, Reason},
     ids::ConnectionId,
 };
 
@@ -48,6 +48,13 @@ impl Refusal {
     #[must_use]
     pub fn connection_id(&self) -> Option<ConnectionId> {
         self.body.details.as_ref()?.get("connectionId")?.as_str()?.parse().ok()
+    }
+
+    /// Whether the user has to sign in by a passkey in a browser, because a code is not enough.
+    #[must_use]
+    pub fn needs_passkey(&self) -> bool {
+        let details = self.body.details.as_ref();
+        details.and_then(|details| details.get("signInMethod")).is_some_and(|method| method == PASSKEY_METHOD)
     }
 }
 

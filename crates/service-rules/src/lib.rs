@@ -12,6 +12,7 @@
 //! | Does this assertion authenticate its client? | [`client_assertions`] |
 //! | May this client use this grant, and where may its responses go? | [`clients`], [`registration`], [`redirect`] |
 //! | Does this code sign the user in? | [`otp`], [`codes`], [`step_up`] |
+//! | Does this passkey sign the user in? | [`passkeys`] |
 //! | What does a token of an identity provider say? | [`id_token`], [`logout_token`] |
 //! | Whose account is this user of an identity provider? | [`sso`] |
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
@@ -85,6 +86,7 @@ pub mod logout_token;
 pub mod network;
 pub mod network_rates;
 pub mod otp;
+pub mod passkeys;
 pub mod redirect;
 pub mod registration;
 pub mod resources;

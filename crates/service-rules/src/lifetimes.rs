@@ -37,6 +37,12 @@ pub const OTP: i64 = 600;
 /// How long a device is known after its last sign-in. Browsers keep no cookie longer.
 pub const DEVICE: i64 = 400 * DAY;
 
+/// How long after it was added a passkey counts like an email code: until then codes stay enough for step-up, and the passkey
+/// stops no recovery. An attacker who adds one with a stolen code cannot keep the user out for as long.
+pub const PASSKEY_NEW: i64 = 7 * DAY;
+/// How long a user waits for a recovery, in which all passkeys are removed.
+pub const PASSKEY_RECOVERY: i64 = DAY;
+
 /// Lifetime of an authorization code.
 pub const AUTHORIZATION_CODE: i64 = 60;
 /// How long an authorization code is stored after it expires, to detect a replay.

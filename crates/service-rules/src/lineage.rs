@@ -1,6 +1,6 @@
 //! Lineage: what else is revoked with a session, and why.
 //!
-//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, and, in a browser, the sessions of
+//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, passkeys, and, in a browser, the sessions of
 //! apps. An attacker with a stolen session creates them first. So each of them records the session that created it, and
 //! this table says what happens to them when that session is revoked. Only [`consequence`] decides it; the documentation
 //! prints [`table`].
@@ -17,10 +17,11 @@ pub enum Made {
     Invitation,
     /// The session of an app, opened by a browser that was signed in.
     AppSession,
+    Passkey,
 }
 
 impl Made {
-    pub const ALL: [Self; 4] = [Self::CliToken, Self::McpPair, Self::Invitation, Self::AppSession];
+    pub const ALL: [Self; 5] = [Self::CliToken, Self::McpPair, Self::Invitation, Self::AppSession, Self::Passkey];
 
     const fn heading(self) -> &'static str {
         match self {
@@ -28,6 +29,7 @@ impl Made {
             Self::McpPair => "MCP token pairs",
             Self::Invitation => "invitations",
             Self::AppSession => "app sessions (of a browser)",
+            Self::Passkey => "passkeys (of a browser)",
         }
     }
 }
@@ -105,6 +107,9 @@ pub enum Consequence {
     RevokedIfRecent,
     /// Revoked unless it was used within [`lifetimes::IN_USE`] before: a program depends on it.
     RevokedUnlessInUse,
+    /// Revoked if it was created within [`lifetimes::PASSKEY_NEW`] before. Removing an older passkey needs the step-up that it
+    /// protects: who revokes a session could otherwise take the protection away.
+    RevokedIfNew,
 }
 
 impl Consequence {
@@ -114,6 +119,7 @@ impl Consequence {
             Self::Revoked => "revoked",
             Self::RevokedIfRecent => "revoked if made in the last 31 days",
             Self::RevokedUnlessInUse => "revoked unless used in the last 7 days",
+            Self::RevokedIfNew => "removed if added in the last 7 days",
         }
     }
 
@@ -124,6 +130,7 @@ impl Consequence {
             Self::Stays => false,
             Self::Revoked => true,
             Self::RevokedIfRecent => made_at > later(now, -lifetimes::SUSPECT),
+            Self::RevokedIfNew => made_at > later(now, -lifetimes::PASSKEY_NEW),
             Self::RevokedUnlessInUse => used_at.is_none_or(|at| at <= later(now, -lifetimes::IN_USE)),
         }
     }
@@ -133,6 +140,13 @@ impl Consequence {
 #[must_use]
 pub const fn consequence(event: Event, made: Made) -> Consequence {
     match (event, made) {
+        (
+            Event::Replayed
+            | Event::Superseded
+            | Event::Leaked
+            | Event::RevokedByUser(MadeTreatment::Recommended | MadeTreatment::Revoke),
+            Made::Passkey,
+        ) => Consequence::RevokedIfNew,
         (Event::Replayed | Event::Superseded | Event::Leaked | Event::SingledOutByOperator, _) => {
             Consequence::RevokedIfRecent
         }
@@ -173,12 +187,18 @@ mod tests {
     fn what_a_compromised_session_made_lately_is_revoked_rv_05() {
         for event in [Event::Replayed, Event::Superseded, Event::Leaked] {
             for made in Made::ALL {
-                assert_eq!(consequence(event, made), Consequence::RevokedIfRecent);
+                let expected = match made {
+                    Made::Passkey => Consequence::RevokedIfNew,
+                    _ => Consequence::RevokedIfRecent,
+                };
+                assert_eq!(consequence(event, made), expected);
             }
         }
         let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();
         let recent = Consequence::RevokedIfRecent;
         assert!(recent.revokes(at(70), None, at(100)) && !recent.revokes(at(69), Some(at(100)), at(100)));
+        let new = Consequence::RevokedIfNew;
+        assert!(new.revokes(at(94), Some(at(100)), at(100)) && !new.revokes(at(93), None, at(100)));
         let unused = Consequence::RevokedUnlessInUse;
         assert!(unused.revokes(at(0), None, at(100)) && unused.revokes(at(0), Some(at(93)), at(100)));
         assert!(!unused.revokes(at(0), Some(at(94)), at(100)));

@@ -128,7 +128,7 @@ impl Browser {
         self.call(Method::POST, "/goog/cdp/execute", &json!({ "cmd": command, "params": parameters })).await
     }
 
-    async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let request = self.client.request(method.clone(), format!("{}{path}", self.session));
         let request = if method == Method::GET { request } else { request.json(body) };
         let response: Value = request.send().await?.json().await?;
@@ -217,6 +217,31 @@ impl Browser {
         let name = self.call(Method::GET, &format!("/element/{element}/attribute/name"), &Value::Null).await?;
         let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(if of(&text).is_empty() { of(&name) } else { of(&text) })
+    }
+
+    /// Whether an element exists and is shown.
+    pub async fn is_shown(&self, selector: &str) -> Result<bool> {
+        let element = self.find(selector).await?;
+        let shown = self.call(Method::GET, &format!("/element/{element}/displayed"), &Value::Null).await?;
+        Ok(shown == true)
+    }
+
+    /// Returns the text of an element, as soon as it has one.
+    pub async fn wait_for_text(&self, selector: &str) -> Result<String> {
+        let began = Instant::now();
+        loop {
+            let text = self.text(selector).await?;
+            if !text.is_empty() {
+                return Ok(text);
+            }
+            ensure!(began.elapsed() < WAIT_TIMEOUT, "{selector} stays empty");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Runs a script of the test in every page from now on, before the page's own.
+    pub async fn run_in_new_pages(&self, script: &str) -> Result<()> {
+        self.developer("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await.map(drop)
     }
 
     pub async fn text(&self, selector: &str) -> Result<String> {

@@ -25,3 +25,4 @@ pub mod server;
 pub mod settings;
 pub mod tab;
 pub mod tour;
+pub mod virtual_authenticator;

@@ -14,11 +14,11 @@ use serde_json::json;
 use service_api::{
     Timestamp,
     contents::Kind,
-    ids::{GrantId, ProjectId, UserId, WorkspaceId},
+    ids::{GrantId, Id as _, PasskeyId, ProjectId, UserId, WorkspaceId},
     oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
-use service_rules::{display_name::DisplayName, space::Space};
+use service_rules::{display_name::DisplayName, lifetimes, passkeys::NewPasskey, signing::later, space::Space};
 use service_server::{
     app::App,
     clock::Clock,
@@ -29,6 +29,7 @@ use service_server::{
     store::{
         self,
         contents::{NewContent, SpaceOwner},
+        passkeys::PasskeyToStore,
     },
 };
 
@@ -36,7 +37,7 @@ use crate::{
     leaks::Leaks,
     log::Log,
     mailbox::Mailbox,
-    partitions,
+    partitions, ports,
     postgres::Cluster,
     response::{TestClient, TestResponse},
     settings::Settings,
@@ -99,6 +100,13 @@ impl Setup {
     pub fn on_clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
+    }
+
+    /// Gives the server the name `localhost`, under which browsers reach it. Passkeys need a name.
+    pub fn at_localhost(self) -> Result<Self> {
+        let port = ports::free()?;
+        let setup = self.set("http.listen", &format!("127.0.0.1:{port}"));
+        Ok(setup.set("base_url", &format!("http://localhost:{port}")))
     }
 
     /// Starts a server, runs `test`, stops the server and searches for leaks.
@@ -222,6 +230,25 @@ impl TestServer {
         for (user_id, role) in members {
             store::memberships::join(&db, *user_id, id, *role, now).await?;
         }
+        db.commit().await?;
+        Ok(id)
+    }
+
+    /// Stores a passkey of a user, which a password manager keeps. No authenticator has its key, so it signs no one in.
+    pub async fn make_passkey(&self, user_id: UserId, name: &str) -> Result<PasskeyId> {
+        let (now, db) = (self.now(), self.app.database.begin().await?);
+        let id: PasskeyId = random::id_in(user_id.shard(), now)?;
+        let credential_id = random::bytes::<32>()?.to_vec();
+        let (public_key, counter) = (vec![0xa0], 0);
+        let passkey = NewPasskey { credential_id, public_key, counter, can_be_backed_up: true, is_backed_up: true };
+        let made_by = "sess_01m955vw00fjqrz47smcqrkmzz";
+        let counts_from = later(now, lifetimes::PASSKEY_NEW);
+        store::passkeys::find_or_create_user(&db, user_id, &random::bytes()?).await?;
+        store::passkeys::insert(
+            &db,
+            &PasskeyToStore { id, user_id, passkey: &passkey, name, made_by, now, counts_from },
+        )
+        .await?;
         db.commit().await?;
         Ok(id)
     }

@@ -74,7 +74,7 @@ pub async fn tour(
     browser.run("document.querySelector('form').noValidate = true").await?;
     browser.type_into("input[name=email]", "not an address").await?;
     browser.click("button[type=submit]").await?;
-    browser.wait_for("[role=alert]").await?;
+    browser.wait_for("#problem").await?;
     look("sign-in-wrong", browser).await?;
     browser.go(&authorize_url(server, &local, "http://127.0.0.1:7777/callback", "read write")).await?;
     browser.type_into("input[name=email]", email).await?;
@@ -137,11 +137,37 @@ async fn account_tour(
     look("consent-more", browser).await?;
     browser.go(&format!("{url}/account")).await?;
     look("account", browser).await?;
+    passkey_tour(server, browser, look).await?;
     for page in ["sessions", "apps", "tokens", "workspaces", "activity"] {
         browser.go(&format!("{url}/account/{page}")).await?;
         look(&format!("account-{page}"), browser).await?;
     }
     account_questions(server, browser, look).await
+}
+
+/// Visits the pages about passkeys: without any, the one that creates one, with two, and the question before one is removed.
+async fn passkey_tour(
+    server: &TestServer,
+    browser: &Browser,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    let security = format!("{}/account/security", server.http.url);
+    browser.go(&security).await?;
+    browser.wait_for(".none").await?;
+    look("account-security-empty", browser).await?;
+    browser.click("form[action='/account/security/passkeys/new'] button").await?;
+    browser.wait_for("[data-passkey]").await?;
+    look("passkey-new", browser).await?;
+    let owner =
+        server.sql("select user_id from passkey_users order by user_id desc limit 1").await?.context("no user")?;
+    let user_id: UserId = owner.parse::<uuid::Uuid>()?.into();
+    for name in ["Laptop", "Password manager"] {
+        server.make_passkey(user_id, name).await?;
+    }
+    browser.go(&security).await?;
+    browser.wait_for(".entry").await?;
+    look("account-security", browser).await?;
+    question(browser, "a[href^='/account/security/passkeys/']", "account-confirm-passkey", look).await
 }
 
 /// Visits the pages that ask before something of the account is revoked, and one that says what was done.

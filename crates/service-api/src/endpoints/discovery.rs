@@ -6,7 +6,7 @@ use super::{
     Access::{AnyToken, Public},
     operation::{Operation, get, operations},
 };
-use crate::{openapi::Shape, whoami::Whoami};
+use crate::{errors::ErrorCode::NotFound, openapi::Shape, whoami::Whoami};
 
 operations! {
     /// Get the authorization server metadata (RFC 8414)
@@ -23,6 +23,10 @@ operations! {
 
     /// Get the public keys of access tokens (RFC 7517)
     JWKS(Discovery, "keys"): () => Value = document("/.well-known/jwks.json");
+
+    /// Get the pages where users create and manage passkeys
+    PASSKEY_ENDPOINTS(Discovery, "passkeyEndpoints"): () => Value =
+        document("/.well-known/passkey-endpoints").fails(&[NotFound]);
 
     /// Get the API description
     OPENAPI(Discovery, "openapi"): () => Value = document("/openapi.json");

@@ -12,6 +12,7 @@ mod discovery;
 mod mcp;
 mod operation;
 mod pages;
+mod passkeys;
 mod sessions;
 mod sign_in;
 mod tokens;
@@ -24,6 +25,7 @@ pub use self::{
     mcp::*,
     operation::{Header, Operation, OperationRow},
     pages::*,
+    passkeys::*,
     sessions::*,
     sign_in::*,
     tokens::*,
@@ -113,7 +115,7 @@ pub const fn contents(kind: Kind) -> &'static ContentOperations {
 }
 
 const BEFORE_CONTENTS: [&[&OperationRow]; 4] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS, connections::ROWS];
-const AFTER_CONTENTS: [&[&OperationRow]; 4] = [contents::ROWS, sessions::ROWS, tokens::ROWS, mcp::ROWS];
+const AFTER_CONTENTS: [&[&OperationRow]; 5] = [contents::ROWS, sessions::ROWS, passkeys::ROWS, tokens::ROWS, mcp::ROWS];
 
 const OPERATION_COUNT: usize =
     count(&BEFORE_CONTENTS) + ContentOperations::COUNT * Kind::ALL.len() + count(&AFTER_CONTENTS);

@@ -31,6 +31,8 @@ pub struct OperationRow {
     pub id: &'static str,
     pub group: Group,
     pub summary: &'static str,
+    /// What a caller has to know beyond the summary and the access, in sentences.
+    pub note: &'static str,
     /// The schema of the request's body.
     pub request: Option<Shape>,
     /// The status of a successful response.
@@ -93,6 +95,7 @@ impl Operation<(), ()> {
             id: "",
             group: Group::Discovery,
             summary: "",
+            note: "",
             request,
             status,
             response,
@@ -162,6 +165,11 @@ impl<Request, Response> Operation<Request, Response> {
 
     pub(super) const fn headers(self, headers: &'static [Header]) -> Self {
         Self::of(OperationRow { headers, ..self.row })
+    }
+
+    /// Adds sentences to the description.
+    pub(super) const fn note(self, note: &'static str) -> Self {
+        Self::of(OperationRow { note, ..self.row })
     }
 
     /// Responds with the path of the created resource as `Location`.

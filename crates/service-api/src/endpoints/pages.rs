@@ -14,6 +14,7 @@ pub const MANUAL: Endpoint = page(Method::Get, "/docs");
 pub const SIGN_IN: Endpoint = page(Method::Get, "/sign-in");
 pub const SHOW_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}");
 pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
+pub const USE_PASSKEY: Endpoint = page(Method::Post, "/sign-in/{flowId}/passkey");
 pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
 pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
@@ -38,6 +39,14 @@ pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
 pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
 pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
 pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
+pub const ACCOUNT_SECURITY: Endpoint = list("/account/security", &["done"]);
+pub const ACCOUNT_NEW_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/new");
+pub const ACCOUNT_ADD_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys");
+pub const ACCOUNT_BEGIN_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery");
+pub const ACCOUNT_STOP_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery/stop");
+pub const ACCOUNT_RENAME_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/{passkeyId}/rename");
+pub const ACCOUNT_CONFIRM_REMOVE_PASSKEY: Endpoint = page(Method::Get, "/account/security/passkeys/{passkeyId}/remove");
+pub const ACCOUNT_REMOVE_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/{passkeyId}/remove");
 pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor", "done"]);
 pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor", "done"]);
 pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor", "done"]);
@@ -124,6 +133,7 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SIGN_IN,
     &SHOW_SIGN_IN,
     &SEND_CODE,
+    &USE_PASSKEY,
     &SHOW_CODE,
     &ENTER_CODE,
     &RESEND_CODE,
@@ -141,6 +151,14 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &DECIDE,
     &SWITCH_ACCOUNT,
     &ACCOUNT,
+    &ACCOUNT_SECURITY,
+    &ACCOUNT_NEW_PASSKEY,
+    &ACCOUNT_ADD_PASSKEY,
+    &ACCOUNT_BEGIN_PASSKEY_RECOVERY,
+    &ACCOUNT_STOP_PASSKEY_RECOVERY,
+    &ACCOUNT_RENAME_PASSKEY,
+    &ACCOUNT_CONFIRM_REMOVE_PASSKEY,
+    &ACCOUNT_REMOVE_PASSKEY,
     &ACCOUNT_SESSIONS,
     &ACCOUNT_APPS,
     &ACCOUNT_TOKENS,

@@ -8,7 +8,7 @@ use super::{
     parameters::parameters,
     responses::{self, responses},
     schemas::Schemas,
-    words::{everywhere, name_of, needs, spoken},
+    words::{describe_access, everywhere, name_of, spoken},
 };
 use crate::{
     endpoints::{Access, Body, Method, OPERATIONS, OperationRow},
@@ -91,7 +91,7 @@ fn describe(
         "operationId": operation.id,
         "tags": [operation.group.tag()],
         "summary": operation.summary,
-        "description": needs(endpoint.access),
+        "description": describe_access(operation),
         "parameters": parameters(operation, example),
         "security": security(endpoint.access),
         "responses": responses(operation, example, response_schemas),

@@ -11,6 +11,7 @@ pub enum Group {
     Connections,
     Content,
     Sessions,
+    Passkeys,
     CliTokens,
     McpTokens,
     Mcp,
@@ -19,7 +20,7 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SignIn,
         Self::Oauth,
         Self::Discovery,
@@ -28,6 +29,7 @@ impl Group {
         Self::Connections,
         Self::Content,
         Self::Sessions,
+        Self::Passkeys,
         Self::CliTokens,
         Self::McpTokens,
         Self::Mcp,
@@ -47,6 +49,7 @@ impl Group {
             Self::Connections => "Single sign-on",
             Self::Content => "Content",
             Self::Sessions => "Sessions",
+            Self::Passkeys => "Passkeys",
             Self::CliTokens => "CLI tokens",
             Self::McpTokens => "MCP tokens",
             Self::Mcp => "MCP",
@@ -67,6 +70,7 @@ impl Group {
             Self::Connections => "sso",
             Self::Content => "content",
             Self::Sessions => "sessions",
+            Self::Passkeys => "passkeys",
             Self::CliTokens => "cli-tokens",
             Self::McpTokens => "mcp-tokens",
             Self::Mcp => "mcp",
@@ -87,6 +91,7 @@ impl Group {
             Self::Connections => "Single sign-on: connections to identity providers, and domains.",
             Self::Content => "Projects, packs, playbooks, cases and records.",
             Self::Sessions => "Sessions of the user, and the access that the user gave to apps.",
+            Self::Passkeys => "Passkeys of the user. They are created on the account page only.",
             Self::CliTokens => "Tokens for scripts and CI.",
             Self::McpTokens => "Tokens of the first-party MCP client. Other MCP clients use OAuth discovery.",
             Self::Mcp => "The endpoint of MCP clients.",
@@ -107,6 +112,7 @@ impl Group {
             Self::Connections => include_str!("../../manual/connections.md"),
             Self::Content => include_str!("../../manual/content.md"),
             Self::Sessions => include_str!("../../manual/sessions.md"),
+            Self::Passkeys => include_str!("../../manual/passkeys.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
             Self::McpTokens => include_str!("../../manual/mcp_tokens.md"),
             Self::Mcp => include_str!("../../manual/mcp.md"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     document::{document, errors, examples},
     group::Group,
-    words::{EXAMPLE, everywhere, name_of, needs},
+    words::{EXAMPLE, describe_access, everywhere, name_of, needs},
 };
 use crate::{
     audit_events::EventName,
@@ -92,7 +92,7 @@ pub fn anchor(heading: &str) -> String {
 
 fn write_section(text: &mut String, operation: &OperationRow, document: &Value, example: &Value) -> fmt::Result {
     let endpoint = operation.endpoint;
-    writeln!(text, "### {}\n\n{}. {}\n", title(operation), operation.summary, needs(endpoint.access))?;
+    writeln!(text, "### {}\n\n{}. {}\n", title(operation), operation.summary, describe_access(operation))?;
     let described = &document["paths"][endpoint.path][endpoint.method.as_str().to_lowercase()];
     let schema = resolve(document, &described["requestBody"]["content"]["application/json"]["schema"]);
     if let Some(fields) = schema["properties"].as_object() {

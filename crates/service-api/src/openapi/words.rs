@@ -1,6 +1,10 @@
 //! Texts that the `OpenAPI` document and the manual share.
 
-use crate::{endpoints::Access, errors::ErrorCode, scope::Scope};
+use crate::{
+    endpoints::{Access, OperationRow},
+    errors::ErrorCode,
+    scope::Scope,
+};
 
 /// The base URL in examples. It is replaced by the one of the installation.
 pub(super) const EXAMPLE: &str = "https://service.example";
@@ -33,6 +37,12 @@ pub(super) fn needs(access: Access) -> String {
         Access::Mcp => "An access token for `/mcp`. Each tool requires its own scope.".to_owned(),
         Access::McpPair => "The access token of the same pair, even if expired, or another one of its user.".to_owned(),
     }
+}
+
+/// What a caller needs for an operation, and the operation's note.
+pub(super) fn describe_access(operation: &OperationRow) -> String {
+    let needs = needs(operation.endpoint.access);
+    if operation.note.is_empty() { needs } else { format!("{needs} {}", operation.note) }
 }
 
 /// The description of a successful response.

@@ -15,6 +15,7 @@ mod logout;
 mod mcp;
 mod open;
 mod pack;
+mod passkey;
 mod project;
 mod session;
 mod token;
@@ -79,6 +80,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Invitation(command) => invitation::run(context, command).await,
         Command::Mcp(command) => mcp::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
+        Command::Passkey(command) => passkey::run(context, command).await,
         Command::Audit(arguments) => audit::run(context, &arguments).await,
         Command::Open(arguments) => open::run(context, &arguments).await,
         Command::Config(command) => config::run(context, command).await,

@@ -33,6 +33,7 @@ pub(super) async fn run(context: &Context, arguments: &OpenArgs) -> Result<(), F
 async fn find_url(context: &Context, page: PageArg) -> Result<String, Failure> {
     let path = match page {
         PageArg::Account => endpoints::ACCOUNT.path,
+        PageArg::Security => endpoints::ACCOUNT_SECURITY.path,
         PageArg::Sessions => endpoints::ACCOUNT_SESSIONS.path,
         PageArg::Apps => endpoints::ACCOUNT_APPS.path,
         PageArg::Tokens => endpoints::ACCOUNT_TOKENS.path,

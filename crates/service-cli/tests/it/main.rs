@@ -25,6 +25,7 @@ mod mcp_shared;
 mod open;
 mod output;
 mod pack;
+mod passkey;
 mod project;
 mod pty;
 mod refresh;

@@ -4,6 +4,7 @@ mod connections;
 pub(crate) mod contents;
 pub(crate) mod mcp;
 pub(crate) mod oauth;
+mod passkeys;
 mod sessions;
 mod sign_in;
 mod tokens;

@@ -125,6 +125,11 @@ impl Client {
         self.document(&endpoints::JWKS).await
     }
 
+    /// Gets the pages where users create and manage passkeys. Fails with `not_found` if the service is reached by an IP address.
+    pub async fn passkey_endpoints(&self) -> Result<Value, Error> {
+        self.document(&endpoints::PASSKEY_ENDPOINTS).await
+    }
+
     /// Gets the `OpenAPI` document.
     pub async fn openapi(&self) -> Result<Value, Error> {
         self.document(&endpoints::OPENAPI).await

@@ -77,6 +77,7 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         workspaces(server, &client, &ann, &bob).await?;
         connections(&client, &ann.access_token).await?;
         tokens(&client, &ann.access_token).await?;
+        passkeys(server, &client, &ann).await?;
         sessions(server, &client, &ann).await?;
         let succeeded = succeeded.lock().unwrap_or_else(PoisonError::into_inner);
         for row in OPERATIONS {
@@ -94,6 +95,7 @@ async fn documents(client: &Client) -> Result<()> {
     assert_eq!(client.server_metadata().await?["response_types_supported"], json!(["code"]));
     assert!(client.resource_metadata().await?.iter().all(|document| document["resource"].is_string()));
     assert!(client.jwks().await?["keys"][0]["kid"].is_string());
+    assert!(client.passkey_endpoints().await?["manage"].is_string());
     assert_eq!(client.openapi().await?["openapi"], "3.1.0");
     Ok(())
 }
@@ -263,6 +265,17 @@ async fn tokens(client: &Client, token: &AccessToken) -> Result<()> {
     assert_eq!(answer["result"], json!({}));
     assert!(answers.next().await?.is_none());
     assert_eq!(client.public("POST", "/mcp", &[("accept", "*/*")], Some("{}")).await?.status, 401);
+    Ok(())
+}
+
+async fn passkeys(server: &TestServer, client: &Client, ann: &TokenResponse) -> Result<()> {
+    let token = &ann.access_token;
+    let user_id = client.whoami(token, None).await?.user.id;
+    let id = server.make_passkey(user_id, "MacBook").await?;
+    assert_eq!(client.list_passkeys(token).await?.data[0].id, id);
+    assert_eq!(client.rename_passkey(token, id, "Work laptop").await?.name, "Work laptop");
+    client.remove_passkey(token, id).await?;
+    assert!(client.list_passkeys(token).await?.data.is_empty());
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use service_api::{
     scope::{Scope, Scopes},
 };
 
-use crate::{json, lifetimes, resources::Resource};
+use crate::{json, lifetimes, resources::Resource, step_up::StepUp};
 
 /// Bytes of the longest token that is parsed.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -57,9 +57,9 @@ pub enum BearerError {
     SsoAgain(Option<ConnectionId>),
     #[error("the token lacks the scope {}", .0.narrowest())]
     InsufficientScope(Scope),
-    /// The user signed in too long ago for this action.
+    /// The user signed in too long ago for this action, or only by a code.
     #[error("the sign-in is too old")]
-    SignInTooOld,
+    SignInTooOld(StepUp),
 }
 
 /// The claims of an access token, in the order in which they are written.

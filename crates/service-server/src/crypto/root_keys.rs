@@ -25,6 +25,7 @@ pub enum Purpose {
     SsoVerifier,
     MailAddress,
     ReturnPath,
+    PasskeyChallenge,
 }
 
 const PURPOSES: &[(Purpose, &[u8])] = &[
@@ -41,6 +42,7 @@ const PURPOSES: &[(Purpose, &[u8])] = &[
     (Purpose::SsoVerifier, b"mac sso verifier"),
     (Purpose::MailAddress, b"mac mail address"),
     (Purpose::ReturnPath, b"mac return path"),
+    (Purpose::PasskeyChallenge, b"mac passkey challenge"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

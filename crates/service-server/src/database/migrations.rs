@@ -20,6 +20,7 @@ const ALL: &[(&str, &str)] = &[
     ("V11__client_links", include_str!("../../migrations/0011_client_links.sql")),
     ("V12__suppressed_addresses", include_str!("../../migrations/0012_suppressed_addresses.sql")),
     ("V13__support_clients", include_str!("../../migrations/0013_support_clients.sql")),
+    ("V14__passkeys", include_str!("../../migrations/0014_passkeys.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -13,6 +13,7 @@ pub mod contents;
 pub mod oauth;
 pub mod operations;
 pub mod operator;
+pub mod passkeys;
 pub mod rate_limit;
 mod request_meta;
 pub mod revocation;

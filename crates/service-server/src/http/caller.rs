@@ -192,7 +192,7 @@ impl<S: Needs + Send> FromRequestParts<App> for RecentUserSession<S> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let UserSession { caller, .. } = UserSession::<S>::from_request_parts(parts, app).await?;
-        match step_up::require_recent_sign_in(app, caller.actor().basis).await {
+        match step_up::require_recent_sign_in(app, &caller.actor()).await {
             Ok(sign_in) => Ok(Self { sign_in, caller }),
             Err(failure) => Err(api::authenticate(failure, &app.config.base_url)),
         }

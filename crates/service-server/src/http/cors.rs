@@ -7,12 +7,13 @@ use service_api::endpoints::{self, Access};
 
 use crate::{app::App, flows::clients};
 
-const PUBLIC_PATHS: [&str; 7] = [
+const PUBLIC_PATHS: [&str; 8] = [
     endpoints::SERVER_METADATA.path(),
     endpoints::RESOURCE_METADATA.path(),
     endpoints::API_METADATA.path(),
     endpoints::MCP_METADATA.path(),
     endpoints::JWKS.path(),
+    endpoints::PASSKEY_ENDPOINTS.path(),
     endpoints::REGISTER.path(),
     endpoints::OPENAPI.path(),
 ];

@@ -19,6 +19,7 @@ pub mod ops;
 pub mod outgoing;
 pub mod pages;
 pub mod paging;
+pub mod passkey_endpoints;
 pub mod path;
 pub mod query;
 pub mod router;

@@ -7,7 +7,7 @@ use crate::{
     app::App,
     http::{
         caller::{Cases, OfKind, Packs, Playbooks, Projects, Records},
-        mcp, oauth, pages,
+        mcp, oauth, pages, passkey_endpoints,
         query::Query,
         routes::{Route, Routes, at, page},
         v1,
@@ -56,6 +56,9 @@ fn account() -> Vec<Route> {
         at(&endpoints::REVOKE_OTHER_SESSIONS, v1::sessions::end_others),
         at(&endpoints::LIST_CONSENTS, v1::consents::list),
         at(&endpoints::WITHDRAW_CONSENT, v1::consents::withdraw),
+        at(&endpoints::LIST_PASSKEYS, v1::passkeys::list),
+        at(&endpoints::RENAME_PASSKEY, v1::passkeys::rename),
+        at(&endpoints::REMOVE_PASSKEY, v1::passkeys::remove),
         at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
         at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
         at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke),
@@ -73,6 +76,7 @@ fn metadata() -> Vec<Route> {
         at(&endpoints::RESOURCE_METADATA, oauth::metadata::resource),
         at(&endpoints::API_METADATA, oauth::metadata::api),
         at(&endpoints::MCP_METADATA, oauth::metadata::mcp),
+        at(&endpoints::PASSKEY_ENDPOINTS, passkey_endpoints::show),
     ]
 }
 
@@ -178,6 +182,7 @@ fn pages() -> Vec<Route> {
         page(&endpoints::SIGN_IN, sign_in::begin),
         page(&endpoints::SHOW_SIGN_IN, sign_in::show),
         page(&endpoints::SEND_CODE, sign_in::send),
+        page(&endpoints::USE_PASSKEY, sign_in::use_passkey),
         page(&endpoints::SHOW_CODE, sign_in::show_code),
         page(&endpoints::ENTER_CODE, sign_in::enter),
         page(&endpoints::RESEND_CODE, sign_in::resend),
@@ -198,9 +203,17 @@ fn pages() -> Vec<Route> {
 }
 
 fn account_pages() -> Vec<Route> {
-    use pages::account::{activity, apps, overview, sessions, sign_out, tokens, workspaces};
+    use pages::account::{activity, apps, overview, security, sessions, sign_out, tokens, workspaces};
     vec![
         page(&endpoints::ACCOUNT, overview::show),
+        page(&endpoints::ACCOUNT_SECURITY, security::show),
+        page(&endpoints::ACCOUNT_NEW_PASSKEY, security::new),
+        page(&endpoints::ACCOUNT_ADD_PASSKEY, security::add),
+        page(&endpoints::ACCOUNT_BEGIN_PASSKEY_RECOVERY, security::begin_recovery),
+        page(&endpoints::ACCOUNT_STOP_PASSKEY_RECOVERY, security::stop_recovery),
+        page(&endpoints::ACCOUNT_RENAME_PASSKEY, security::rename),
+        page(&endpoints::ACCOUNT_CONFIRM_REMOVE_PASSKEY, security::confirm_remove),
+        page(&endpoints::ACCOUNT_REMOVE_PASSKEY, security::remove),
         page(&endpoints::ACCOUNT_SESSIONS, sessions::show),
         page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end),
         page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all),

@@ -45,14 +45,16 @@ texts! {
     Mail {
         credential_revoked: MailCredentialRevoked,
         sent_by: Sentence, help: Sentence, review: Text, review_tokens: Text,
-        activity: Text, time: Text, address: Text, permissions: Text, created: Text,
+        activity: Text, name: Text, time: Text, address: Text, permissions: Text, created: Text,
         created_value: Sentence, expires: Text, not_you: Text, kept: Text, revoked: Text, things: MailThings,
         sign_in_code: MailSignInCode, sso_required: MailSsoRequired, sso_linked: MailSsoLinked, link_code: MailLinkCode,
         break_glass: MailBreakGlass, session_replayed: MailSessionReplayed,
         mcp_tokens_created: MailMcpTokensCreated, cli_token_created: MailCliTokenCreated,
         cli_token_expires: MailCliTokenExpires, invitation: MailInvitation, token_leaked: MailTokenLeaked,
         token_exposed: MailTokenExposed, domain_failing: MailDomainFailing, domain_lost: MailDomainLost,
-        domain_record: MailDomainRecord,
+        domain_record: MailDomainRecord, passkey_added: MailPasskey, passkey_removed: MailPasskey,
+        passkey_copied: MailPasskeyCopied, passkey_recovery_begun: MailPasskeyRecoveryBegun,
+        passkey_recovery_ended: MailPasskeyRecoveryEnded,
     }
     MailDomainFailing {
         subject: Text, happened: Sentence, lost: Sentence,
@@ -79,7 +81,19 @@ texts! {
         subject: Text, happened: Sentence, renew: Text, ignore: Text,
     }
     MailCliTokenCreated {
-        subject: Text, happened: Sentence, name: Text, token: Text,
+        subject: Text, happened: Sentence, token: Text,
+    }
+    MailPasskey {
+        subject: Text, happened: Sentence,
+    }
+    MailPasskeyRecoveryBegun {
+        subject: Text, happened: Sentence, next: Text, stop: Text,
+    }
+    MailPasskeyRecoveryEnded {
+        subject: Text, happened: Sentence, next: Text,
+    }
+    MailPasskeyCopied {
+        subject: Text, happened: Sentence, next: Text,
     }
     MailMcpTokensCreated {
         subject: Text, happened: Sentence,
@@ -111,7 +125,7 @@ texts! {
         plain: Sentence, compromised: Sentence, cli_token: Text, session: Text, invitation: Text,
     }
     Made {
-        cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence,
+        cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence, passkey: Sentence,
     }
     Manual {
         title: Text, chapters: Text,
@@ -213,7 +227,7 @@ texts! {
         title: Text, signed_in_as: Sentence, sign_out: Text, gone: Text, session_gone: Text, latest: Text,
         older: Text, last_used: Text, workspace: Text, permissions: Text, created: Text, from: Sentence,
         nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
-        sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
+        sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated, security: AccountSecurity,
     }
     Confirm {
         revoke_token: Sentence, revoke_token_text: Text, revoke_tokens: Text, revoke_tokens_text: Text,
@@ -221,12 +235,24 @@ texts! {
         sign_out_this: Text, everywhere: Text, remove_member: Sentence, remove_member_text: Text,
         revoke_invitation: Sentence, revoke_invitation_text: Text, revoke_token_of: Sentence,
         remove_app_of: Sentence, remove_app_of_text: Text, member_told: Sentence, leave: Sentence,
-        delete_connection: Sentence, remove_domain: Sentence, remove_domain_text: Text, cancel: Text,
+        delete_connection: Sentence, remove_domain: Sentence, remove_domain_text: Text, cancel: Text, remove_passkey: Sentence,
+        remove_passkey_text: Text, remove_last_passkey_text: Text,
     }
     DoneTexts {
         token_revoked: Sentence, tokens_revoked: Text, app_removed: Sentence, signed_out: Sentence,
         member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
-        domain_removed: Sentence, workspace_left: Sentence,
+        domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
+        passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
+        passkey_recovery_stopped: Text,
+    }
+    AccountSecurity {
+        passkeys: Text, lead: Text, none: Text, never: Text, backed_up: Text, this_device: Text, where_kept: Text,
+        add: Text, rename: Text, rename_of: Sentence, name_of: Sentence, remove: Text, remove_of: Sentence,
+        unavailable: Text,
+        new_title: Text, new_lead: Text, name: Text, name_hint: Text, create: Text, script: Text,
+        recovery: Text, recovery_lead: Text, recovery_begin: Text, recovery_due: Sentence, recovery_stop: Text,
+        not_created: Text, exists: Text, refused: Text, in_use: Text, too_many: Sentence,
+        invalid_name: Text,
     }
     AccountTokenCreated {
         title: Text, lead: Sentence, token: Text, copy: Text, once: Text, usage_heading: Text, usage: Text,
@@ -254,11 +280,11 @@ texts! {
         lead: Text,
     }
     AccountOverview {
-        browsers: Plural, sessions: Plural, both: Sentence, apps: Plural, tokens: Plural, workspaces: Plural,
-        recent: Text, unknown: Text, all: Text, none: Text,
+        passkeys: Plural, browsers: Plural, sessions: Plural, both: Sentence, apps: Plural, tokens: Plural,
+        workspaces: Plural, recent: Text, unknown: Text, all: Text, none: Text,
     }
     AccountNav {
-        overview: Text, sessions: Text, apps: Text, tokens: Text, workspaces: Text, activity: Text,
+        overview: Text, security: Text, sessions: Text, apps: Text, tokens: Text, workspaces: Text, activity: Text,
     }
     Consent {
         title_client: Sentence, title_app: Text, title_own: Text, heading_own: Sentence, heading_client: Sentence,
@@ -277,6 +303,8 @@ texts! {
     SignIn {
         title: Text, heading: Text, to_app: Sentence, to_account: Text, email: Text, hint: Text, next: Text,
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
+        passkey: Text, passkey_refused: Text,
+        passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, or: Text, confirm: Text,
     }
     Sso {
         continue_with: Sentence, at_host: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,

@@ -106,6 +106,7 @@ impl Texts {
             Made::McpPair => self.made.mcp_pair.clone(),
             Made::AppSession => self.made.app_session.with("name", name),
             Made::Invitation => self.made.invitation.with("name", name),
+            Made::Passkey => self.made.passkey.with("name", name),
         };
         sentence.with("date", self.moment(made_at)).to_string()
     }

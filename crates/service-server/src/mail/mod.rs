@@ -118,6 +118,40 @@ pub enum Email {
         hint: String,
         expires_at: Timestamp,
     },
+    PasskeyAdded {
+        to: String,
+        name: String,
+        at: Timestamp,
+        from: String,
+        language: Language,
+    },
+    PasskeyRemoved {
+        to: String,
+        name: String,
+        at: Timestamp,
+        from: String,
+        language: Language,
+    },
+    /// A passkey was refused, because another device has a copy of it.
+    PasskeyCopied {
+        to: String,
+        name: String,
+        at: Timestamp,
+        from: String,
+    },
+    /// All passkeys will be removed, because the user has lost them.
+    PasskeyRecoveryBegun {
+        to: String,
+        at: Timestamp,
+        from: String,
+        due_at: Timestamp,
+    },
+    /// All passkeys were removed, because the user had lost them.
+    PasskeyRecoveryEnded {
+        to: String,
+        /// Their names.
+        removed: Vec<String>,
+    },
     /// An owner of a workspace revoked a member's credential for it.
     CredentialRevoked {
         to: String,
@@ -242,10 +276,15 @@ impl Email {
             | Self::LinkCode { language, .. }
             | Self::McpTokensCreated { language, .. }
             | Self::CliTokenCreated { language, .. }
+            | Self::PasskeyAdded { language, .. }
+            | Self::PasskeyRemoved { language, .. }
             | Self::Invitation { language, .. } => *language,
             Self::SessionReplayed { .. }
             | Self::BreakGlassUsed { .. }
             | Self::CliTokenEnds { .. }
+            | Self::PasskeyCopied { .. }
+            | Self::PasskeyRecoveryBegun { .. }
+            | Self::PasskeyRecoveryEnded { .. }
             | Self::CredentialRevoked { .. }
             | Self::TokenLeaked { .. }
             | Self::TokenExposed { .. }
@@ -266,6 +305,11 @@ impl Email {
             Self::McpTokensCreated { .. } => "MCP tokens created",
             Self::CliTokenCreated { .. } => "CLI token created",
             Self::CliTokenEnds { .. } => "CLI token expires",
+            Self::PasskeyAdded { .. } => "passkey added",
+            Self::PasskeyRemoved { .. } => "passkey removed",
+            Self::PasskeyCopied { .. } => "passkey copied",
+            Self::PasskeyRecoveryBegun { .. } => "passkey recovery begun",
+            Self::PasskeyRecoveryEnded { .. } => "passkey recovery ended",
             Self::CredentialRevoked { .. } => "credential revoked",
             Self::Invitation { .. } => "invitation",
             Self::TokenLeaked { .. } => "token leaked",
@@ -286,6 +330,11 @@ impl Email {
             | Self::McpTokensCreated { to, .. }
             | Self::CliTokenCreated { to, .. }
             | Self::CliTokenEnds { to, .. }
+            | Self::PasskeyAdded { to, .. }
+            | Self::PasskeyRemoved { to, .. }
+            | Self::PasskeyCopied { to, .. }
+            | Self::PasskeyRecoveryBegun { to, .. }
+            | Self::PasskeyRecoveryEnded { to, .. }
             | Self::CredentialRevoked { to, .. }
             | Self::Invitation { to, .. }
             | Self::TokenLeaked { to, .. }

@@ -99,7 +99,7 @@ impl Email {
                 let may = scopes.split(' ').map(|word| t.scope(word).to_owned()).collect();
                 let created = Created { may, made_at: *made_at, made_from, expires_at: *expires_at };
                 let texts = &mail.cli_token_created;
-                let named = vec![(&texts.name, name.clone()), (&texts.token, hint.clone())];
+                let named = vec![(&mail.name, name.clone()), (&texts.token, hint.clone())];
                 (&texts.subject, writer.created(&texts.happened, named, created))
             }
             Self::CliTokenEnds { name, hint, expires_at, .. } => {
@@ -108,6 +108,33 @@ impl Email {
                 let happened = filled(&happened.with("date", t.moment(*expires_at)));
                 let renew = writer.link(&texts.renew, "/account/tokens");
                 (&texts.subject, vec![happened, renew, plain(&texts.ignore)])
+            }
+            Self::PasskeyAdded { name, at, from, .. } => {
+                let texts = &mail.passkey_added;
+                (&texts.subject, writer.passkey(&texts.happened, name, *at, from))
+            }
+            Self::PasskeyRemoved { name, at, from, .. } => {
+                let texts = &mail.passkey_removed;
+                (&texts.subject, writer.passkey(&texts.happened, name, *at, from))
+            }
+            Self::PasskeyCopied { name, at, from, .. } => {
+                let texts = &mail.passkey_copied;
+                let mut blocks = writer.passkey(&texts.happened, name, *at, from);
+                blocks.insert(2, plain(&texts.next));
+                (&texts.subject, blocks)
+            }
+            Self::PasskeyRecoveryBegun { at, from, due_at, .. } => {
+                let texts = &mail.passkey_recovery_begun;
+                let happened = writer.at_url(&texts.happened).with("date", t.moment(*due_at));
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let stop = writer.link(&texts.stop, "/account/security");
+                (&texts.subject, vec![filled(&happened), Block::Facts(facts), plain(&texts.next), stop])
+            }
+            Self::PasskeyRecoveryEnded { removed, .. } => {
+                let texts = &mail.passkey_recovery_ended;
+                let happened = filled(&writer.at_url(&texts.happened));
+                let review = writer.link(&mail.review, "/account/security");
+                (&texts.subject, vec![happened, Block::List(removed.clone()), plain(&texts.next), review])
             }
             Self::CredentialRevoked { credential, workspace, owner, revoked_at, .. } => {
                 let texts = &mail.credential_revoked;
@@ -214,6 +241,13 @@ impl<'a> Writer<'a> {
             plain(&mail.not_you),
             self.link(&mail.review, "/account"),
         ]
+    }
+
+    fn passkey(&self, happened: &Sentence, name: &str, at: Timestamp, from: &str) -> Vec<Block<'a>> {
+        let (t, mail) = (self.t, &self.t.mail);
+        let facts = vec![(&mail.name, name.to_owned()), (&mail.time, t.moment(at)), (&mail.address, from.to_owned())];
+        let review = self.link(&mail.review, "/account/security");
+        vec![filled(&self.at_url(happened)), Block::Facts(facts), plain(&mail.not_you), review]
     }
 
     fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {

@@ -62,6 +62,11 @@ fn all(language: Language) -> Vec<Email> {
             language,
         },
         Email::CliTokenEnds { to: to(), name: text(), hint: "…a1B2".to_owned(), expires_at: at },
+        Email::PasskeyAdded { to: to(), name: text(), at, from: from(), language },
+        Email::PasskeyRemoved { to: to(), name: text(), at, from: from(), language },
+        Email::PasskeyRecoveryBegun { to: to(), at, from: from(), due_at: at },
+        Email::PasskeyRecoveryEnded { to: to(), removed: vec![text()] },
+        Email::PasskeyCopied { to: to(), name: text(), at, from: from() },
         Email::CredentialRevoked {
             to: to(),
             credential: RevokedCredential::CliToken(text()),

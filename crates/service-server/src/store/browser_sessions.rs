@@ -69,9 +69,10 @@ pub struct SignedInUser {
 pub struct BrowserSignIn {
     pub user_id: UserId,
     pub signed_in_at: Timestamp,
-    /// When the user authenticated; `None`: the user's provider did not say.
+    /// When the user authenticated, as far as step-up is concerned; `None`: the user's provider did not say, or a user who has
+    /// a passkey entered a code.
     pub auth_time: Option<Timestamp>,
-    /// The connection through which the user signed in; `None`: by an email code.
+    /// The connection through which the user signed in; `None`: by an email code or a passkey.
     pub connection_id: Option<ConnectionId>,
     pub origin: SignInOrigin,
 }
@@ -92,18 +93,11 @@ impl SignInOrigin {
 }
 
 impl BrowserSignIn {
-    /// A sign-in by an email code.
-    #[must_use]
-    pub const fn by_code(user_id: UserId, now: Timestamp, origin: SignInOrigin) -> Self {
-        Self { user_id, signed_in_at: now, auth_time: Some(now), connection_id: None, origin }
-    }
-
     fn read(row: &Row) -> Result<Option<Self>, Error> {
         let user_id = row.try_get::<_, Option<Uuid>>("user_id")?;
         let (Some(user_id), Some(signed_in_at)) = (user_id, row.try_get("signed_in_at")?) else { return Ok(None) };
         let connection_id = row.try_get::<_, Option<Uuid>>("connection_id")?.map(ConnectionId::from);
-        // A user who enters a code authenticates by that.
-        let auth_time = if connection_id.is_none() { Some(signed_in_at) } else { row.try_get("auth_time")? };
+        let auth_time = row.try_get("auth_time")?;
         let origin = SignInOrigin::read(row)?;
         Ok(Some(Self { user_id: user_id.into(), signed_in_at, auth_time, connection_id, origin }))
     }

@@ -1,7 +1,7 @@
 //! Lineage: what sessions created, read from the `made_by` columns of several tables.
 
 use service_api::{
-    ids::{CliTokenId, GrantId, Id as _, InvitationId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, Id as _, InvitationId, PasskeyId, UserId, WorkspaceId},
     oauth::SERVICE_MCP,
 };
 use service_rules::{Timestamp, lineage::Made};
@@ -58,6 +58,10 @@ pub async fn list_made(
               select 'invitation', id, address, made_by, created_at, null, workspace_id
                 from sent_invitations
                where user_id = $1 and shard = $5 and made_by = any ($2) and expires_at > $3
+               union all
+              select 'passkey', id, name, made_by, created_at, last_used_at, null
+                from passkeys
+               where user_id = $1 and shard = $5 and made_by = any ($2)
                order by created_at desc",
             &[&user_id.uuid(), &makers, &now, &SERVICE_MCP, &user_id.shard().number()],
         )
@@ -71,6 +75,7 @@ fn found(row: &Row) -> Result<LineageItem, Error> {
         "cli_token" => (Made::CliToken, CliTokenId::from(key).to_string()),
         "mcp_pair" => (Made::McpPair, GrantId::from(key).to_string()),
         "app_session" => (Made::AppSession, GrantId::from(key).to_string()),
+        "passkey" => (Made::Passkey, PasskeyId::from(key).to_string()),
         _ => (Made::Invitation, InvitationId::from(key).to_string()),
     };
     Ok(LineageItem {

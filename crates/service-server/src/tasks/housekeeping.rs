@@ -17,7 +17,7 @@ use crate::{
         oauth::consents,
         operations::retention,
         rotate_signing_keys,
-        sign_in::browser_session,
+        sign_in::{browser_session, passkey_recovery},
     },
     mail::Email,
     store::{self, Batch},
@@ -80,6 +80,7 @@ pub async fn clean_all(app: &App) -> bool {
     };
     check(rotate_signing_keys::rotate_if_due(app).await.map(drop), "Could not rotate the signing key");
     check(notify_expiring(app).await, "Could not notify owners of expiring tokens");
+    check(passkey_recovery::end_due(app).await.map(drop), "Could not remove the passkeys of users who have lost them");
     check(consents::expire(app).await.map(drop), "Could not delete unused consents");
     check(partitions::keep(app).await.map(drop), "Could not create or drop a partition of audit events");
     check(keys::prepare(app, app.clock.now()).await.map(drop), "Could not prepare the keys of audit events");

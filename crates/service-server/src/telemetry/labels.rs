@@ -51,6 +51,9 @@ pub(super) const LIMITS: &[&str] = &[
     "otp-failures-network",
     "otp-network",
     "otp-sends",
+    "passkey-copied",
+    "passkey-failures-network",
+    "passkey-recoveries",
     "registrations-network",
     "sso-device",
     "sso-network",
@@ -59,6 +62,7 @@ pub(super) const LIMITS: &[&str] = &[
     "support-changes",
     "tokens_per_user",
 ];
+pub(super) const PASSKEY_SIGN_IN_OUTCOMES: &[&str] = &["signed_in", "refused", "copied", "sso_required", "error"];
 pub(super) const SSO_LOGOUT_OUTCOMES: &[&str] = &["signed_out", "refused", "limited", "failed"];
 pub(super) const SSO_SIGN_IN_OUTCOMES: &[&str] = &[
     "signed_in",

@@ -28,6 +28,7 @@ pub struct Metrics {
     provider_requests: Family<ProviderLabels, Counter>,
     domain_checks: Family<OutcomeLabels, Counter>,
     sso_sign_ins: Family<OutcomeLabels, Counter>,
+    passkey_sign_ins: Family<OutcomeLabels, Counter>,
     sso_logouts: Family<OutcomeLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     limit_refusals: Family<LimitLabels, Counter>,
@@ -88,7 +89,7 @@ impl Default for Metrics {
             "Requests to identity providers, by kind and outcome",
             metrics.provider_requests.clone(),
         );
-        metrics.register_sso(registry);
+        metrics.register_sign_ins(registry);
         metrics.register_support(registry);
         metrics.register_limits(registry);
         metrics.register_background(registry);
@@ -115,6 +116,7 @@ impl Metrics {
             provider_requests: Family::default(),
             domain_checks: Family::default(),
             sso_sign_ins: Family::default(),
+            passkey_sign_ins: Family::default(),
             sso_logouts: Family::default(),
             task_last_success: Family::default(),
             limit_refusals: Family::default(),
@@ -162,6 +164,7 @@ impl Metrics {
         for (family, outcomes) in [
             (&self.refreshes, labels::REFRESH_OUTCOMES),
             (&self.sso_sign_ins, labels::SSO_SIGN_IN_OUTCOMES),
+            (&self.passkey_sign_ins, labels::PASSKEY_SIGN_IN_OUTCOMES),
             (&self.sso_logouts, labels::SSO_LOGOUT_OUTCOMES),
             (&self.domain_checks, labels::DOMAIN_CHECK_OUTCOMES),
             (&self.trace_spans, labels::SPAN_OUTCOMES),
@@ -212,7 +215,12 @@ impl Metrics {
         );
     }
 
-    fn register_sso(&self, registry: &mut MetricsRegistry) {
+    fn register_sign_ins(&self, registry: &mut MetricsRegistry) {
+        registry.register(
+            "passkey_sign_ins",
+            "Attempts to sign in by a passkey, by outcome",
+            self.passkey_sign_ins.clone(),
+        );
         registry.register(
             "sso_sign_ins",
             "Sign-ins through companies' identity providers, by outcome",
@@ -344,6 +352,12 @@ impl Metrics {
         };
         debug_assert!(labels::REFRESH_OUTCOMES.contains(&outcome), "{outcome}");
         self.refreshes.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts an attempt to sign in by a passkey.
+    pub fn passkey_signed_in(&self, outcome: &'static str) {
+        debug_assert!(labels::PASSKEY_SIGN_IN_OUTCOMES.contains(&outcome), "{outcome}");
+        self.passkey_sign_ins.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts a sign-in through a company's identity provider.

@@ -1,5 +1,6 @@
 //! The pages in a real browser: Debian's Chromium. `cargo xtask clients` installs what these need beside it.
 
+mod passkeys;
 mod sso;
 
 use anyhow::{Context as _, Result, ensure};

@@ -19,6 +19,7 @@ mod oauth;
 mod operations;
 mod otp;
 mod pages;
+mod passkeys;
 mod refresh;
 mod revocation;
 mod sso;

@@ -221,6 +221,7 @@ fn listed_kind(command: &Command, argument: &Arg) -> Option<ListedKind> {
         "WORKSPACE-ID" | "NAME|ID" => Some(ListedKind::Workspace),
         "TOKEN-ID" => Some(ListedKind::Token),
         "SESSION-ID" => Some(ListedKind::Session),
+        "PASSKEY-ID" => Some(ListedKind::Passkey),
         "CONSENT-ID" => Some(ListedKind::App),
         "INVITATION-ID" => Some(ListedKind::Invitation),
         "CONNECTION-ID" => Some(ListedKind::Connection),
@@ -245,6 +246,7 @@ mod tests {
         match kind {
             ListedKind::Token => vec![entry("clit_1", "CI"), entry("clit_2", HOSTILE), entry("$(id)", "x")],
             ListedKind::Workspace => vec![entry("wsp_1", "Acme"), entry("wsp_2", HOSTILE)],
+            ListedKind::Passkey => vec![entry("passkey_1", "MacBook")],
             ListedKind::DeletedProject => vec![entry("proj_9", "Gone")],
             _ => Vec::new(),
         }
@@ -265,6 +267,8 @@ mod tests {
             ("service token revoke clit_1 ", &["clit_2"]),
             ("service --profile work token revoke clit_2", &["clit_2"]),
             ("service -y token revoke -- clit_1", &["clit_1"]),
+            ("service passkey remove ", &["passkey_1"]),
+            ("service passkey rename passkey_1 ", &[]),
             ("service ws use ", &["wsp_1", "wsp_2", "personal"]),
             ("service workspace use A", &["Acme"]),
             ("service workspace use $", &[]),

@@ -17,24 +17,28 @@ use crate::{
     origin::Origin,
     output,
     prompt::InputLines,
+    terminal::RequestedMethod,
 };
 
 /// How long the user can take to sign in again.
 const REAUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Signs the same user in again, saves the new session and revokes the previous one. Fails without a terminal.
-pub(crate) async fn reauthenticate(context: &Context, origin: &Origin) -> Result<(), Failure> {
+/// `needs_passkey`: a code is not enough, so the user signs in with a browser.
+pub(crate) async fn reauthenticate(context: &Context, origin: &Origin, needs_passkey: bool) -> Result<(), Failure> {
     if !context.terminal().can_prompt() {
-        return Err(explain::reauthentication_required());
+        return Err(explain::reauthentication_required(needs_passkey));
     }
     let saved = context.saved_sign_in(origin)?;
     let previous =
         saved.record().map_err(store_failed)?.ok_or_else(|| explain::not_signed_in(&context.profile, origin))?;
     let email = previous.user.email.clone();
+    let how = if needs_passkey { " with your passkey" } else { "" };
     output::print_instruction(&format!(
-        "This needs a sign-in from the last 15 minutes. Sign in again as {email} to continue."
+        "This needs a sign-in from the last 15 minutes. Sign in again{how} as {email} to continue."
     ));
-    let arguments = LoginArgs { email: Some(email), ..LoginArgs::default() };
+    let method = if needs_passkey { RequestedMethod::Browser } else { RequestedMethod::Auto };
+    let arguments = LoginArgs { email: Some(email), method, ..LoginArgs::default() };
     let client = context.client(origin)?;
     let mut attempt = SignInAttempt {
         context,

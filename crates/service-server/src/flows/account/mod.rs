@@ -1,7 +1,8 @@
-//! The account pages: a user's sessions, apps, tokens and workspaces, and the latest events.
+//! The account pages: a user's passkeys, sessions, apps, tokens and workspaces, and the latest events.
 
 pub mod activity;
 pub mod apps;
+pub mod passkeys;
 pub mod sessions;
 pub mod tokens;
 
@@ -14,10 +15,15 @@ use crate::{
     database,
     flows::{
         Actor, RequestMeta,
+        account::passkeys::PasskeyRefusal,
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
         oauth::consents::{self, ConsentsError},
-        sign_in::browser_session::{self, Browser},
+        passkeys::PasskeyChangeError,
+        sign_in::{
+            browser_session::{self, Browser},
+            passkey_recovery::PasskeyRecoveryError,
+        },
         tokens::cli_tokens::CliTokenError,
         workspaces::received_invitations,
     },
@@ -36,6 +42,8 @@ pub enum AccountError {
     NotFound,
     #[error("the CLI token was not created or revoked: {0}")]
     Token(CliTokenError),
+    #[error("the passkey was not added: {0}")]
+    Passkey(#[from] PasskeyRefusal),
     #[error(transparent)]
     InvalidCursor(#[from] InvalidCursor),
     #[error(transparent)]
@@ -50,6 +58,19 @@ impl From<AuditQueryError> for AccountError {
             AuditQueryError::InvalidCursor(error) => error.into(),
             AuditQueryError::Database(error) => error.into(),
             AuditQueryError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<PasskeyRecoveryError> for AccountError {
+    fn from(error: PasskeyRecoveryError) -> Self {
+        match error {
+            PasskeyRecoveryError::NotSignedIn => Self::NotSignedIn,
+            PasskeyRecoveryError::SignInTooOld => Self::SignInTooOld,
+            PasskeyRecoveryError::NothingToDo => Self::NotFound,
+            PasskeyRecoveryError::Limited(limited) => Self::Passkey(limited.into()),
+            PasskeyRecoveryError::Database(error) => error.into(),
+            PasskeyRecoveryError::Defect(error) => error.into(),
         }
     }
 }
@@ -75,6 +96,18 @@ impl From<CliTokenError> for AccountError {
     }
 }
 
+impl From<PasskeyChangeError> for AccountError {
+    fn from(error: PasskeyChangeError) -> Self {
+        match error {
+            PasskeyChangeError::NotFound => Self::NotFound,
+            PasskeyChangeError::SessionEnded => Self::NotSignedIn,
+            PasskeyChangeError::Name(refusal) => Self::Passkey(refusal.into()),
+            PasskeyChangeError::Database(error) => error.into(),
+            PasskeyChangeError::Defect(error) => error.into(),
+        }
+    }
+}
+
 impl From<ConsentsError> for AccountError {
     fn from(error: ConsentsError) -> Self {
         match error {
@@ -96,8 +129,9 @@ fn actor<'a>(browser: &Browser, meta: &'a RequestMeta) -> Result<Actor<'a>, Acco
     Actor::in_browser(browser, meta).ok_or(AccountError::NotSignedIn)
 }
 
-/// The numbers of a user's sessions, apps, tokens and workspaces, and the latest events.
+/// The numbers of a user's passkeys, sessions, apps, tokens and workspaces, and the latest events.
 pub struct AccountOverview {
+    pub passkeys: i64,
     pub browsers: i64,
     pub sessions: i64,
     pub apps: i64,
@@ -121,6 +155,7 @@ pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, A
     let db = app.database.connect().await?;
     let invitations = received_invitations::pending(app, &db, user_id, None, INVITATIONS_IN_OVERVIEW).await?;
     Ok(AccountOverview {
+        passkeys: store::passkeys::count_by_user(&db, user_id).await?,
         browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
         sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,
         apps: store::consents::count_by_user(&db, user_id, consents::counting_at(now)).await?,

@@ -255,7 +255,7 @@ pub async fn revoke(
 pub async fn revoke_all(app: &App, meta: &RequestMeta, browser: &Browser) -> Result<(), AccountError> {
     let now = app.clock.now();
     let actor = actor(browser, meta)?;
-    step_up::require_recent_sign_in(app, actor.basis).await?;
+    step_up::require_recent_sign_in(app, &actor).await?;
     let user_id = actor.user_id;
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     // A concurrent sign-in commits before this lock is taken, or starts after this transaction.

@@ -55,7 +55,7 @@ pub async fn create(
     idempotency_key: Option<&str>,
 ) -> Result<CreatedCliToken, AccountError> {
     let actor = actor(browser, meta)?;
-    let sign_in = step_up::require_recent_sign_in(app, actor.basis).await?;
+    let sign_in = step_up::require_recent_sign_in(app, &actor).await?;
     Ok(cli_tokens::create(app, &actor, sign_in, request, idempotency_key).await?)
 }
 

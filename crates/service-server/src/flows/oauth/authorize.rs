@@ -262,7 +262,10 @@ fn needs_sign_in(request: &AuthorizationRequest, browser: &Browser, asked_at: Ti
     let is_other = request.login_hint.as_ref().is_some_and(|hint| !browser.is_of(hint));
     match (request.prompt.login || is_other, request.max_age) {
         (true, _) => !browser.signed_in_since(asked_at),
-        (false, Some(seconds)) => !browser.authenticated_since(later(asked_at, -seconds)),
+        // A code that is not enough for step-up is a new sign-in all the same: the client gets one, and learns the rest from the API.
+        (false, Some(seconds)) => {
+            !browser.authenticated_since(later(asked_at, -seconds)) && !browser.signed_in_here_since(asked_at)
+        }
         (false, None) => browser.person.is_none(),
     }
 }

@@ -28,7 +28,10 @@ use crate::{
             issue,
             token_error::{InvalidTokenRequest, TokenError},
         },
-        sign_in::verify_otp::{Attempt, SignIn},
+        sign_in::{
+            step_up,
+            verify_otp::{Attempt, SignIn},
+        },
     },
     store,
     telemetry::traces,
@@ -113,7 +116,7 @@ impl SignIn for IssueTokens<'_> {
             ends_at: issue::session_expiry(self.app, &self.client.id, &self.app.audience, self.now),
             event: EventName::SignInSucceeded,
             method: "otp",
-            auth_time: Some(self.now),
+            auth_time: step_up::auth_time_of_code(self.app, db, user_id, self.now).await?,
             made_by: None,
             sso: None,
         };

@@ -9,15 +9,16 @@ use service_api::{
     ids::{GrantId, UserId},
 };
 use service_rules::{
-    Timestamp,
+    Timestamp, lifetimes,
     lineage::{Event, Made, consequence},
+    signing::later,
 };
 use uuid::Uuid;
 
 use crate::{
     flows::{RequestMeta, operator::Operator, revocation::RevocationTransaction},
     locales::{Language, Locales},
-    mail::MadeThings,
+    mail::{Email, MadeThings},
     store::{self, audit_events, lineage::LineageItem},
 };
 
@@ -116,9 +117,37 @@ impl LineageRevocation<'_> {
         transaction.revoke_grants(self.user_id, &keys(&[Made::McpPair, Made::AppSession]), reason).await?;
         let invitations: Vec<_> = keys(&[Made::Invitation]).into_iter().map(Into::into).collect();
         store::invitations::delete_several(transaction.db(), self.user_id, &invitations).await?;
+        store::passkeys::delete_several(transaction.db(), self.user_id, &keys(&[Made::Passkey])).await?;
+        self.tell_of_passkeys(transaction, made).await?;
         let events = made.iter().map(|made| self.revoked_event(made, transaction.now()));
         let events = events.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(store::audit_events::insert_several(transaction.db(), &events).await?)
+    }
+
+    /// Sends the user a mail about each passkey that was removed.
+    async fn tell_of_passkeys(
+        &self,
+        transaction: &RevocationTransaction<'_>,
+        made: &[LineageItem],
+    ) -> anyhow::Result<()> {
+        let (app, db, now) = (transaction.app(), transaction.db(), transaction.now());
+        for passkey in made.iter().filter(|made| made.kind == Made::Passkey) {
+            let Some(user) = store::users::find(db, self.user_id).await? else { break };
+            let mail = Email::PasskeyRemoved {
+                to: user.email,
+                name: passkey.name.clone(),
+                at: now,
+                from: match self.cause {
+                    Cause::Request(meta) => meta.address.to_string(),
+                    Cause::Operator(_) => app.config.base_url.clone(),
+                },
+                // The request may be an attacker's.
+                language: Language::English,
+            };
+            mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await?;
+            app.mail_waiting.notify_one();
+        }
+        Ok(())
     }
 
     fn revoked_event(
@@ -130,6 +159,7 @@ impl LineageRevocation<'_> {
             Made::CliToken => EventName::CliTokenRevoked,
             Made::McpPair | Made::AppSession => EventName::SessionEnded,
             Made::Invitation => EventName::InvitationRevoked,
+            Made::Passkey => EventName::PasskeyRemoved,
         };
         let details = json!({ "madeBy": made.made_by, "reason": self.event.reason().as_str() });
         let event = match self.cause {

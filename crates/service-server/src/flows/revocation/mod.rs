@@ -38,6 +38,11 @@ pub struct RevocationTransaction<'a> {
 }
 
 impl<'a> RevocationTransaction<'a> {
+    /// The node that this transaction is of.
+    pub(crate) const fn app(&self) -> &'a App {
+        self.app
+    }
+
     pub async fn begin(app: &'a App, now: Timestamp) -> Result<Self, database::Error> {
         let db = app.database.begin().await?;
         if app.clock.is_off(now, store::database_time(&db).await?) {

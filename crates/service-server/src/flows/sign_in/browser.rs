@@ -15,8 +15,9 @@ use crate::{
     flows::{
         RequestMeta,
         sign_in::{
-            browser_session::Browser,
+            browser_session::{Browser, SignInWithoutConnection},
             request_otp::{self, BROWSER, RequestOtpError, Sender},
+            step_up,
             verify_otp::{Attempt, SignIn, VerifyOtpError},
         },
     },
@@ -105,6 +106,7 @@ impl SignIn for ThisBrowser<'_> {
         event.user_id = Some(user_id);
         event.client_id = Some(BROWSER);
         store::audit_events::insert(db, &event).await?;
-        self.browser.sign_in(self.app, self.meta, db, user_id).await
+        let auth_time = step_up::auth_time_of_code(self.app, db, user_id, self.now).await?;
+        self.browser.sign_in(self.app, self.meta, db, SignInWithoutConnection { user_id, auth_time }).await
     }
 }

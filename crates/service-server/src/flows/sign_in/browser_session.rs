@@ -42,6 +42,13 @@ pub struct Browser {
     pub new_device: Option<DeviceSecret>,
 }
 
+/// A sign-in by an email code or a passkey.
+pub(crate) struct SignInWithoutConnection {
+    pub(crate) user_id: UserId,
+    /// `None`: by a code, of a user who has a passkey.
+    pub(crate) auth_time: Option<Timestamp>,
+}
+
 /// Finds the browser with this cookie.
 pub async fn find(app: &App, cookie: Option<&str>) -> anyhow::Result<Option<Browser>> {
     let Some(cookie) = cookie.and_then(Token::<BrowserSession>::parse) else { return Ok(None) };
@@ -113,17 +120,19 @@ impl Browser {
         Ok(())
     }
 
-    /// Signs a user in who has just entered the right code, and replaces the cookie.
-    pub async fn sign_in(
+    /// Signs a user in who has just entered the right code or used a passkey, and replaces the cookie.
+    pub(crate) async fn sign_in(
         &mut self,
         app: &App,
         meta: &RequestMeta,
         db: &Connection,
-        user_id: UserId,
+        signed_in: SignInWithoutConnection,
     ) -> anyhow::Result<()> {
         let now = app.clock.now();
         let expires_at = later(now, lifetimes::BROWSER_SESSION);
-        let sign_in = BrowserSignIn::by_code(user_id, now, meta.sign_in_origin());
+        let SignInWithoutConnection { user_id, auth_time } = signed_in;
+        let origin = meta.sign_in_origin();
+        let sign_in = BrowserSignIn { user_id, signed_in_at: now, auth_time, connection_id: None, origin };
         self.replace_cookie(app, db, Some(sign_in), Some(expires_at)).await
     }
 
@@ -154,6 +163,17 @@ impl Browser {
     #[must_use]
     pub fn owns_form(&self, app: &App, sent: &str) -> bool {
         self.form_token(app).as_bytes().ct_eq(sent.as_bytes()).into()
+    }
+
+    /// Whether the cookie has not been replaced since this browser was found.
+    pub(crate) async fn has_its_cookie(&self, db: &Connection, now: Timestamp) -> Result<bool, Error> {
+        let cookie = CookieKey { digest: self.digest, shard: self.id.shard() };
+        Ok(store::browser_sessions::find(db, &cookie, idle_since(now), now).await?.is_some())
+    }
+
+    /// A challenge for a passkey, which no other browser is given. It changes with the cookie.
+    pub(crate) fn passkey_challenge(&self, app: &App, purpose: &[&[u8]]) -> [u8; 32] {
+        app.root_keys.name(Purpose::PasskeyChallenge, &[&[self.digest.as_slice()], purpose].concat())
     }
 
     /// Seals a message for a later page of this browser, as text for a query. No other browser can open it, and only the
@@ -187,8 +207,14 @@ impl Browser {
         self.person.as_ref().is_some_and(|person| person.signed_in_at >= since)
     }
 
-    /// Whether the user is known to have authenticated at or after this time. A provider may sign a user in who
-    /// authenticated there long before.
+    /// Whether the user signed in at or after this time, by a code or a passkey.
+    #[must_use]
+    pub fn signed_in_here_since(&self, since: Timestamp) -> bool {
+        self.signed_in_since(since) && self.person.as_ref().is_some_and(|person| person.connection_id.is_none())
+    }
+
+    /// Whether the user is known to have authenticated at or after this time, as far as step-up is concerned. A provider may
+    /// sign a user in who authenticated there long before.
     #[must_use]
     pub fn authenticated_since(&self, since: Timestamp) -> bool {
         self.person.as_ref().is_some_and(|person| person.auth_time.is_some_and(|at| at >= since))

@@ -1,4 +1,4 @@
-//! How a user signs in: login options, one-time codes, accounts, browser sessions, known devices and step-up.
+//! How a user signs in: login options, one-time codes, passkeys, accounts, browser sessions, known devices and step-up.
 
 pub(crate) mod accounts;
 pub(crate) mod address_limits;
@@ -7,6 +7,9 @@ pub mod browser_session;
 pub(crate) mod devices;
 pub mod email_key;
 pub mod login_options;
+pub mod passkey;
+pub mod passkey_recovery;
+pub(crate) mod relying_party;
 pub mod request_otp;
 pub mod step_up;
 pub(crate) mod verify_otp;

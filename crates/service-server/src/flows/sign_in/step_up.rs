@@ -1,13 +1,25 @@
-//! Actions that need a recent sign-in: creating credentials and owners, deleting a workspace.
+//! Actions that need a recent sign-in: creating credentials and owners, deleting a workspace, changing passkeys.
 //!
 //! Only this module constructs a [`RecentSignIn`], and flows that create credentials take one, so that a forgotten check
 //! does not compile. The time of a sign-in never changes, so it may be read before the transaction that uses it.
+//!
+//! A sign-in by code of a user who has a passkey that counts has no `auth_time`: [`auth_time_of_code`] decides that when it is stored.
 
-use service_rules::{bearer::BearerError, step_up};
+use service_api::ids::UserId;
+use service_rules::{
+    Timestamp,
+    bearer::BearerError,
+    step_up::{self, StepUp},
+};
 
 use crate::{
     app::App,
-    flows::{actor::Basis, authenticate::AuthenticateError},
+    database::{Connection, Error},
+    flows::{
+        actor::{Actor, Basis},
+        authenticate::AuthenticateError,
+        sso::required,
+    },
     store,
 };
 
@@ -16,8 +28,8 @@ use crate::{
 pub struct RecentSignIn(());
 
 /// Checks that the user signed in recently, in the session or browser that they act by.
-pub async fn require_recent_sign_in(app: &App, basis: Basis) -> Result<RecentSignIn, AuthenticateError> {
-    let auth_time = match basis {
+pub async fn require_recent_sign_in(app: &App, actor: &Actor<'_>) -> Result<RecentSignIn, AuthenticateError> {
+    let auth_time = match actor.basis {
         Basis::Session(id) => {
             let found = store::grants::find_auth_time(&app.database.connect().await?, id).await?;
             found.ok_or(BearerError::Invalid)?
@@ -26,8 +38,25 @@ pub async fn require_recent_sign_in(app: &App, basis: Basis) -> Result<RecentSig
         Basis::CliToken(_) => None,
     };
     if step_up::is_recent(auth_time, app.clock.now()) {
-        Ok(RecentSignIn(()))
-    } else {
-        Err(BearerError::SignInTooOld.into())
+        return Ok(RecentSignIn(()));
     }
+    let db = app.database.connect().await?;
+    Err(BearerError::SignInTooOld(of_user(app, &db, actor.user_id, app.clock.now()).await?).into())
+}
+
+/// How a user has to sign in before an action that needs a recent sign-in. Where single sign-on is required, passkeys do not sign
+/// in: the code of a break-glass owner, which is all that is left in an emergency, stays enough.
+pub(crate) async fn of_user(app: &App, db: &Connection, user_id: UserId, now: Timestamp) -> Result<StepUp, Error> {
+    let has_passkey = store::passkeys::count_now(db, user_id, now).await?;
+    Ok(StepUp::of(has_passkey && !required::applies_to(app, db, user_id).await?))
+}
+
+/// When a user who has just entered a code authenticated, as it is stored with the session.
+pub(crate) async fn auth_time_of_code(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    Ok(of_user(app, db, user_id, now).await?.auth_time_of_code(now))
 }

@@ -92,6 +92,13 @@ pub(crate) async fn instead_of_code(
     Ok((!break_glass::may_use_codes(db, &route, user_id).await?).then_some(route))
 }
 
+/// Whether a user has to sign in with a connection.
+pub(crate) async fn applies_to(app: &App, db: &Connection, user_id: UserId) -> Result<bool, Error> {
+    let Some(address) = store::users::find_address(db, user_id).await? else { return Ok(false) };
+    let key = domain_key(app, db, address.domain()).await?;
+    Ok(store::routed_domains::find_requirement(db, key).await?.is_some())
+}
+
 /// Whether a sign-in with a browser no longer opens sessions: single sign-on became required after it in the domain of the
 /// user, and it did not go through the connection.
 pub(crate) async fn is_outdated(app: &App, db: &Connection, person: &SignedInUser) -> Result<bool, Error> {

@@ -44,6 +44,19 @@ impl Actor<'_> {
         limit.take_at_rate(app, db, app.config.limits.tokens_per_user, now).await
     }
 
+    /// Holds user and session as they are until the transaction ends, for a change that needs no recent sign-in; `false`: one of
+    /// them is over since the token was judged.
+    pub async fn hold_session(&self, db: &Connection) -> Result<bool, Error> {
+        Ok(store::users::lock(db, self.user_id).await?
+            && match self.basis {
+                Basis::Session(id) => store::grants::lock_live(db, id).await?.is_some(),
+                Basis::Browser { id, .. } => {
+                    store::browser_sessions::lock_signed_in(db, id, self.user_id).await?.is_some()
+                }
+                Basis::CliToken(_) => false,
+            })
+    }
+
     /// Holds user and session as they are until the transaction ends. `None`: one of them is over since the token was
     /// judged, which the token is told with its next request.
     pub async fn hold(&self, db: &Connection, now: Timestamp) -> Result<Option<Held>, Error> {

@@ -53,7 +53,7 @@ pub struct InvitationPath<'a> {
 pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> Result<Invitation, WorkspaceError> {
     let now = app.clock.now();
     if invite.role == Some(Role::Owner) {
-        step_up::require_recent_sign_in(app, actor.basis).await?;
+        step_up::require_recent_sign_in(app, actor).await?;
     }
     let address = Address::parse(&invite.email).map_err(|_| WorkspaceError::InvalidAddress)?;
     let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));

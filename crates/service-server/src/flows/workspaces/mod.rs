@@ -19,9 +19,11 @@ use service_api::{
     workspaces::{ChangeRole, MAX_NAME, Member, Role, Workspace},
 };
 use service_rules::{
+    bearer::BearerError,
     display_name::{DisplayName, DisplayNameError},
     limits::Limited,
     space::{Right, Space, SpaceAccess, SpaceError},
+    step_up::StepUp,
 };
 
 use crate::{
@@ -47,7 +49,7 @@ pub enum WorkspaceError {
     #[error("the workspace cannot be used: {0}")]
     Space(#[from] SpaceError),
     #[error("making a user an owner needs a more recent sign-in")]
-    SignInTooOld,
+    SignInTooOld(StepUp),
     #[error("the session was revoked since its token was checked")]
     SessionRevoked,
     #[error("the workspace has no such member")]
@@ -85,7 +87,8 @@ pub enum WorkspaceError {
 impl From<AuthenticateError> for WorkspaceError {
     fn from(error: AuthenticateError) -> Self {
         match error {
-            AuthenticateError::Bearer(_) => Self::SignInTooOld,
+            AuthenticateError::Bearer(BearerError::SignInTooOld(step_up)) => Self::SignInTooOld(step_up),
+            AuthenticateError::Bearer(_) => Self::SessionRevoked,
             AuthenticateError::Database(error) => error.into(),
             AuthenticateError::Defect(error) => error.into(),
         }
@@ -208,7 +211,7 @@ pub async fn change_role(
 ) -> Result<Member, WorkspaceError> {
     let now = app.clock.now();
     if change.role == Some(Role::Owner) {
-        step_up::require_recent_sign_in(app, actor.basis).await?;
+        step_up::require_recent_sign_in(app, actor).await?;
     }
     let user_id = member.read_user_id()?;
     let mut transaction = RevocationTransaction::begin(app, now).await?;

@@ -3,18 +3,19 @@
 use axum::http::header;
 use service_api::{
     endpoints,
-    errors::{ErrorCode::*, Reason},
+    errors::{ErrorCode::*, PASSKEY_METHOD, Reason},
     scope::Scopes,
 };
 use service_rules::{
     bearer::BearerError, cli_tokens::FieldError, credential::UserSessionRequired, email::InvalidAddress, lifetimes,
-    limits::Limited, resources::Resource, space::SpaceError,
+    limits::Limited, resources::Resource, space::SpaceError, step_up::StepUp,
 };
 
 use crate::{
     flows::{
         audit::events::AuditQueryError,
         authenticate::AuthenticateError,
+        passkeys::PasskeyChangeError,
         rate_limit::RateLimitError,
         sessions::SessionError,
         sign_in::{login_options::LoginOptionsError, request_otp::RequestOtpError},
@@ -86,7 +87,7 @@ pub fn bearer_at(resource: Resource, refusal: BearerError, base_url: &str, held:
             let why = format!("error=\"insufficient_scope\", scope=\"{scopes}\", {metadata}");
             challenge(error(InsufficientScope, text), &why)
         }
-        BearerError::SignInTooOld => sign_in_too_old(),
+        BearerError::SignInTooOld(step_up) => sign_in_too_old(step_up),
     }
 }
 
@@ -107,12 +108,24 @@ pub fn authenticate_at(resource: Resource, failure: AuthenticateError, base_url:
 }
 
 /// The action needs a more recent sign-in (RFC 9470). Not 401, on which clients discard their tokens.
-pub(crate) fn sign_in_too_old() -> ApiError {
+pub(crate) fn sign_in_too_old(step_up: StepUp) -> ApiError {
     let age = lifetimes::RECENT_SIGN_IN;
-    let text = format!("This needs a sign-in within the last {} minutes. Sign in again, then retry.", age / 60);
-    error(InsufficientUserAuthentication, text)
+    let text = match step_up {
+        StepUp::AnySignIn => {
+            format!("This needs a sign-in within the last {} minutes. Sign in again, then retry.", age / 60)
+        }
+        StepUp::NoCode => format!(
+            "This needs a sign-in with your passkey within the last {} minutes. Sign in again in a browser, then retry.",
+            age / 60
+        ),
+    };
+    let refusal = error(InsufficientUserAuthentication, text)
         .with(header::WWW_AUTHENTICATE, format!("Bearer error=\"insufficient_user_authentication\", max_age={age}"))
-        .with_max_age(age)
+        .with_max_age(age);
+    match step_up {
+        StepUp::AnySignIn => refusal,
+        StepUp::NoCode => refusal.with_sign_in_method(PASSKEY_METHOD),
+    }
 }
 
 impl From<SpaceError> for ApiError {
@@ -263,6 +276,18 @@ pub fn mcp_tokens(failure: McpTokenError, base_url: &str) -> ApiError {
         McpTokenError::Limited(limited) => limited.into(),
         McpTokenError::Database(error) => error.into(),
         McpTokenError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to a refused change of a passkey. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn passkeys(failure: PasskeyChangeError, base_url: &str) -> ApiError {
+    match failure {
+        PasskeyChangeError::NotFound => error(NotFound, "Passkey not found. List yours with GET /v1/account/passkeys."),
+        PasskeyChangeError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        PasskeyChangeError::Name(refusal) => FieldError { field: "name", message: refusal.message() }.into(),
+        PasskeyChangeError::Database(error) => error.into(),
+        PasskeyChangeError::Defect(error) => error.into(),
     }
 }
 

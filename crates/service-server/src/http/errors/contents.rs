@@ -58,7 +58,7 @@ impl From<WorkspaceError> for ApiError {
     fn from(refusal: WorkspaceError) -> Self {
         match refusal {
             WorkspaceError::Space(refusal) => refusal.into(),
-            WorkspaceError::SignInTooOld => sign_in_too_old(),
+            WorkspaceError::SignInTooOld(step_up) => sign_in_too_old(step_up),
             WorkspaceError::SessionRevoked => error(InvalidToken, "This session was revoked. Sign in again.")
                 .with(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\""),
             WorkspaceError::MemberNotFound => error(NotFound, "Member not found in this workspace."),

@@ -151,6 +151,14 @@ impl ApiError {
         self
     }
 
+    /// How the user has to sign in, for programs.
+    pub(crate) fn with_sign_in_method(mut self, method: &str) -> Self {
+        if let Some(details) = &mut self.details {
+            details["signInMethod"] = method.into();
+        }
+        self
+    }
+
     /// The connection through which the user has to sign in, for programs.
     pub(crate) fn with_connection(mut self, id: ConnectionId) -> Self {
         if let Some(details) = &mut self.details {

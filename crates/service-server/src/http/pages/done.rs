@@ -14,6 +14,11 @@ const MAX_SEALED_LENGTH: usize = 2_048;
 #[derive(Debug)]
 pub(super) enum Done {
     TokenRevoked(String),
+    PasskeyAdded(String),
+    PasskeyRenamed(String),
+    PasskeyRemoved(String),
+    PasskeyRecoveryBegun,
+    PasskeyRecoveryStopped,
     SuspectedTokensRevoked,
     AppRemoved(String),
     SignedOut(String),
@@ -29,6 +34,11 @@ impl Done {
     pub(super) fn seal(&self, app: &App, browser: &Browser) -> anyhow::Result<String> {
         let (kind, name) = match self {
             Self::TokenRevoked(name) => (b't', name.as_str()),
+            Self::PasskeyAdded(name) => (b'p', name.as_str()),
+            Self::PasskeyRenamed(name) => (b'n', name.as_str()),
+            Self::PasskeyRemoved(name) => (b'r', name.as_str()),
+            Self::PasskeyRecoveryBegun => (b'y', ""),
+            Self::PasskeyRecoveryStopped => (b'z', ""),
             Self::SuspectedTokensRevoked => (b's', ""),
             Self::AppRemoved(name) => (b'a', name.as_str()),
             Self::SignedOut(name) => (b'o', name.as_str()),
@@ -53,6 +63,11 @@ impl Done {
         }
         match kind {
             b't' => Some(Self::TokenRevoked(name)),
+            b'p' => Some(Self::PasskeyAdded(name)),
+            b'n' => Some(Self::PasskeyRenamed(name)),
+            b'r' => Some(Self::PasskeyRemoved(name)),
+            b'y' => Some(Self::PasskeyRecoveryBegun),
+            b'z' => Some(Self::PasskeyRecoveryStopped),
             b's' => Some(Self::SuspectedTokensRevoked),
             b'a' => Some(Self::AppRemoved(name)),
             b'o' => Some(Self::SignedOut(name)),
@@ -69,6 +84,11 @@ impl Done {
         let texts = &t.done;
         match self {
             Self::TokenRevoked(name) => texts.token_revoked.with("name", name).to_string(),
+            Self::PasskeyAdded(name) => texts.passkey_added.with("name", name).to_string(),
+            Self::PasskeyRenamed(name) => texts.passkey_renamed.with("name", name).to_string(),
+            Self::PasskeyRemoved(name) => texts.passkey_removed.with("name", name).to_string(),
+            Self::PasskeyRecoveryBegun => texts.passkey_recovery_begun.to_string(),
+            Self::PasskeyRecoveryStopped => texts.passkey_recovery_stopped.to_string(),
             Self::SuspectedTokensRevoked => texts.tokens_revoked.to_string(),
             Self::AppRemoved(name) => texts.app_removed.with("name", name).to_string(),
             Self::SignedOut(name) => texts.signed_out.with("name", name).to_string(),

@@ -1,4 +1,5 @@
-//! The pages that people see: no scripts, one stylesheet, and headers that forbid other sites to embed them.
+//! The pages that people see: one stylesheet, a script only where passkeys are used, and headers that forbid other sites to
+//! embed them.
 
 pub mod account;
 pub mod authorize;
@@ -13,6 +14,7 @@ pub mod manual;
 pub mod problem;
 mod received_invitation;
 pub mod request_browser;
+mod script;
 pub mod sign_in;
 pub mod sso;
 mod sso_problem;

@@ -1,4 +1,4 @@
-//! Signing in: the address, then the code.
+//! Signing in: the address, then the code; or a passkey.
 
 use askama::Template;
 use axum::{
@@ -23,6 +23,7 @@ use crate::{
         sign_in::{
             browser,
             browser_session::{self, Browser},
+            passkey::{self, PasskeySignInError},
             request_otp::RequestOtpError,
             verify_otp::VerifyOtpError,
         },
@@ -41,6 +42,7 @@ use crate::{
             authorize::go_on,
             hand_off, page,
             request_browser::{Form, Navigation, RequestBrowser},
+            script::{self, PASSKEYS},
             see_other, sso_problem, with_cookie,
         },
         path::PathId,
@@ -61,6 +63,13 @@ struct SignIn<'a> {
     /// Where a code that was sent before can be entered.
     code_page: Option<String>,
     client: Option<String>,
+    /// What the script asks the browser for, as JSON. `None`: the installation cannot have passkeys.
+    passkey: Option<String>,
+    /// What went wrong with a passkey.
+    passkey_problem: String,
+    /// The user is signed in, and should use a passkey to confirm that.
+    expects_passkey: bool,
+    script: &'static str,
 }
 
 #[derive(Template)]
@@ -182,6 +191,31 @@ pub async fn send(
     AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
 }
 
+/// Signs in by a passkey.
+pub async fn use_passkey(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
+    let response = form.get("response").to_owned();
+    let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
+    let problem = match passkey::sign_in(&app, &meta, &mut browser, &flow, &response).await {
+        Ok(()) => return Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser)),
+        Err(PasskeySignInError::Passkey(_) | PasskeySignInError::Unknown) => {
+            SignInProblem::wrong(&t.sign_in.passkey_refused)
+        }
+        Err(PasskeySignInError::CounterWentBack) => SignInProblem::wrong(&t.sign_in.passkey_copied),
+        Err(PasskeySignInError::SsoRequired) => SignInProblem::wrong(&t.sign_in.passkey_sso),
+        Err(PasskeySignInError::Limited(limited)) => SignInProblem::limited(t, limited, &t.workspace.limited),
+        Err(PasskeySignInError::Database(error)) => return Err(error.into()),
+        Err(PasskeySignInError::Defect(error)) => return Err(error.into()),
+    };
+    let hint = authorize::login_hint(&flow).unwrap_or_default();
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(hint, Some(problem.of_passkey())).await
+}
+
 pub async fn show_code(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
@@ -273,11 +307,15 @@ impl AddressPage<'_> {
             csrf: browser.form_token(app),
             action: format!("/sign-in/{}", flow.id),
             email,
-            problem: text_of(problem.as_ref()),
+            problem: text_of(problem.as_ref().filter(|problem| !problem.is_of_passkey)),
             code_page: problem.as_ref().and_then(|problem| problem.code_page.clone()),
             client: authorize::client_name(app, flow).await?,
+            passkey: passkey::request_options(app, browser, flow).map(|options| options.to_string()),
+            passkey_problem: text_of(problem.as_ref().filter(|problem| problem.is_of_passkey)).unwrap_or_default(),
+            expects_passkey: passkey::is_expected(app, browser).await?,
+            script: PASSKEYS,
         };
-        let page = page(t, StatusCode::OK, &template, leads_to(flow))?;
+        let page = script::allow(page(t, StatusCode::OK, &template, leads_to(flow))?);
         Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
     }
 }
@@ -369,17 +407,26 @@ pub(super) struct SignInProblem {
     retry_after: Option<u32>,
     /// Where a code that was sent before can be entered.
     code_page: Option<String>,
+    /// The form is the one for passkeys.
+    is_of_passkey: bool,
 }
 
 impl SignInProblem {
     pub(super) fn wrong(text: &str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, text: text.to_owned(), retry_after: None, code_page: None }
+        let (status, text) = (StatusCode::BAD_REQUEST, text.to_owned());
+        Self { status, text, retry_after: None, code_page: None, is_of_passkey: false }
     }
 
     pub(super) fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
         let text = sentence.with("wait", t.duration(seconds.into())).to_string();
-        Self { status: StatusCode::TOO_MANY_REQUESTS, text, retry_after: Some(seconds), code_page: None }
+        let (status, retry_after) = (StatusCode::TOO_MANY_REQUESTS, Some(seconds));
+        Self { status, text, retry_after, code_page: None, is_of_passkey: false }
+    }
+
+    /// The problem is with a passkey.
+    fn of_passkey(self) -> Self {
+        Self { is_of_passkey: true, ..self }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod invitations;
 pub mod login_options;
 pub mod mcp_tokens;
 pub mod otp_tokens;
+pub mod passkeys;
 pub mod sessions;
 pub mod token_leaks;
 pub mod whoami;

@@ -2,5 +2,6 @@
 
 pub(crate) mod confirmations;
 pub(crate) mod pages;
+pub(crate) mod passkeys;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

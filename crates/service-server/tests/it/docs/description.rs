@@ -376,6 +376,12 @@ impl<'a> Stage<'a> {
                 cast.insert("svc_rt".to_owned(), json!(other.refresh_token));
                 cast.insert("grant".to_owned(), json!(other.grant_id));
             }
+            "listPasskeys" | "renamePasskey" | "removePasskey" => {
+                // The list has one.
+                self.server.sql("delete from passkeys").await?;
+                let made = self.server.make_passkey(ann.user_id, "MacBook").await?;
+                cast.insert("passkey".to_owned(), json!(made));
+            }
             "listSessions" => self.sign_in_browser().await?,
             "refreshMcpTokens" => {
                 let made = post("/v1/mcp/tokens", json!({})).await?;

@@ -8,7 +8,7 @@ use service_testkit::{
     tab::{Shown, Tab},
 };
 
-use crate::pages::markup::every_page;
+use crate::pages::markup::{every_page, without_passkeys};
 
 /// The language that a page says it is in.
 fn check_language(page: &Shown, language: &str) {
@@ -29,7 +29,7 @@ fn pages_are_in_the_language_that_the_browser_prefers() -> Result<()> {
             let pages = every_page(server, &tab).await?;
             for page in &pages {
                 check_language(page, language);
-                assert!(!page.text.contains(['{', '}']), "{}", page.text);
+                assert!(!without_passkeys(&page.text).contains(['{', '}']), "{}", page.text);
             }
             let mut whole: String = pages.iter().map(|page| page.text.as_str()).collect();
             whole += &tab.get("/account/activity").await?.text;

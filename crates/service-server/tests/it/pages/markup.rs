@@ -1,12 +1,23 @@
 //! The pages: no foreign forms, frames, cookies or words.
 
 use anyhow::{Context as _, Result};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use service_testkit::{
     server::{Setup, TestServer, with_server},
     tab::{Shown, Tab},
 };
 
 use crate::support::authorize::{CALLBACK, asking, register};
+
+/// The one script of the pages.
+const SCRIPT: &str = include_str!("../../../assets/passkeys.js");
+
+/// A page without its script for passkeys, and what that asks the browser for.
+pub(crate) fn without_passkeys(page: &str) -> String {
+    let Some((before, rest)) = page.split_once(" data-passkey=\"") else { return page.to_owned() };
+    let after = rest.split_once('"').map_or("", |(_, after)| after);
+    [before, after].concat().replace(&format!("<script>{SCRIPT}</script>"), "")
+}
 
 /// Pages of every kind, with and without a signed-in user.
 pub(crate) async fn every_page(server: &TestServer, tab: &Tab) -> Result<Vec<Shown>> {
@@ -75,7 +86,8 @@ fn every_page_forbids_frames_scripts_and_storing_bw_02_bw_12() -> Result<()> {
             assert_eq!(header("cache-control"), "no-store", "{place}");
             assert!(header("strict-transport-security").contains("max-age=63072000"), "{place}");
             for forbidden in ["<script", "style=", "<style", "javascript:", "onclick", "http://", "https://"] {
-                let text = page.text.replace("https://app.test", "").replace("http://www.w3.org", "");
+                let text =
+                    without_passkeys(&page.text).replace("https://app.test", "").replace("http://www.w3.org", "");
                 let text = text.replace("<code>SERVICE_API_URL=https://service.test</code>", "");
                 assert!(!text.contains(forbidden), "{place} has {forbidden}: {text}");
             }
@@ -134,12 +146,26 @@ fn the_words_of_strangers_are_only_words_bw_10() -> Result<()> {
             pages.push(tab.get(&format!("/account{path}")).await?);
         }
         for page in pages {
-            assert!(
-                !page.text.contains("<script>") && !page.text.contains("<img") && !page.text.contains(hostile),
-                "{}",
-                page.text
-            );
+            let text = without_passkeys(&page.text);
+            assert!(!text.contains("<script>") && !text.contains("<img") && !text.contains(hostile), "{}", page.text);
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_page_runs_the_script_for_passkeys_and_no_other_pk_37() -> Result<()> {
+    Setup::default().set("limits.otp_sends_per_context", "1/60").run(async |server| {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, SCRIPT.as_bytes());
+        let source = format!("script-src 'sha256-{}'", BASE64_STANDARD.encode(digest));
+        for page in every_page(server, &Tab::open(server)?).await? {
+            let policy = page.headers.get("content-security-policy").context("no policy")?.to_str()?;
+            let scripts = page.text.matches("<script").count();
+            assert_eq!(page.text.matches(&format!("<script>{SCRIPT}</script>")).count(), scripts, "{}", page.text);
+            let parts: Vec<_> = policy.split("; ").filter(|part| part.starts_with("script-src")).collect();
+            assert_eq!(parts, vec![source.as_str(); scripts], "{policy}");
+        }
+        assert!(SCRIPT.len() <= 3_000, "{} bytes", SCRIPT.len());
         Ok(())
     })
 }

@@ -6,6 +6,8 @@ use service_testkit::{
     tab::{Shown, Tab},
 };
 
+use crate::pages::markup::without_passkeys;
+
 const ANN: &str = "ann@acme.test";
 
 /// Begins a sign-in; returns its path.
@@ -34,7 +36,7 @@ async fn code(server: &TestServer) -> Result<String> {
 
 /// A page without what names the request and the address.
 fn without_address(page: &Shown, path: &str, address: &str) -> String {
-    page.text.replace(path, "<path>").replace(address, "<address>")
+    without_passkeys(&page.text).replace(path, "<path>").replace(address, "<address>")
 }
 
 fn setup() -> Setup {

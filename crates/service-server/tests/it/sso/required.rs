@@ -153,6 +153,21 @@ fn a_break_glass_owner_signs_in_by_code_three_times_a_month_and_all_owners_hear_
     })
 }
 
+#[test]
+fn the_code_of_a_break_glass_owner_who_has_a_passkey_is_enough_for_step_up_pk_46() -> Result<()> {
+    with_provider(async |server, provider| {
+        let (_, olga, _) = strict_company(server, provider).await?;
+        server.make_passkey(olga.user_id, "Security key").await?;
+        server.advance(8 * DAY);
+        let (otp_id, code) = server.request_code("olga@acme.test").await?;
+        let session = server.exchange(&otp_id, &code, "read write").await?;
+        let request = server.http.request(Method::POST, "/v1/cli/tokens").bearer_auth(session.field("access_token"));
+        let made = server.http.send(request.json(&json!({ "name": "ci" }))).await?;
+        assert_eq!(made.status, 201, "{}", made.text);
+        Ok(())
+    })
+}
+
 /// Enters a break-glass owner's code on the page for emergencies.
 async fn break_glass_on_page(server: &TestServer, tab: &Tab) -> Result<Shown> {
     let emergency = format!("{}/emergency", tab.get("/sign-in").await?.next()?);

@@ -20,6 +20,7 @@ pub(crate) mod mcp;
 pub(crate) mod mcp_tokens;
 pub(crate) mod otp;
 pub(crate) mod otp_kinds;
+pub(crate) mod passkeys;
 pub(crate) mod projects;
 pub(crate) mod provider;
 pub(crate) mod refresh;

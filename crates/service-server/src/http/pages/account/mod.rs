@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod apps;
 pub mod overview;
+pub mod security;
 pub mod sessions;
 mod token_form;
 pub mod tokens;
@@ -45,6 +46,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum AccountPage {
     Overview,
+    Security,
     Sessions,
     Apps,
     Tokens,
@@ -53,11 +55,13 @@ pub(in crate::http) enum AccountPage {
 }
 
 impl AccountPage {
-    const ALL: [Self; 6] = [Self::Overview, Self::Sessions, Self::Apps, Self::Tokens, Self::Workspaces, Self::Activity];
+    const ALL: [Self; 7] =
+        [Self::Overview, Self::Security, Self::Sessions, Self::Apps, Self::Tokens, Self::Workspaces, Self::Activity];
 
     const fn path(self) -> &'static str {
         match self {
             Self::Overview => "/account",
+            Self::Security => "/account/security",
             Self::Sessions => "/account/sessions",
             Self::Apps => "/account/apps",
             Self::Tokens => "/account/tokens",
@@ -70,6 +74,7 @@ impl AccountPage {
         let nav = &texts.account.nav;
         match self {
             Self::Overview => &nav.overview,
+            Self::Security => &nav.security,
             Self::Sessions => &nav.sessions,
             Self::Apps => &nav.apps,
             Self::Tokens => &nav.tokens,
@@ -144,7 +149,9 @@ impl<'a> Frame<'a> {
 fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiError> {
     match error {
         AccountError::InvalidCursor(_) | AccountError::NotFound => see_other(here.path()),
-        AccountError::NotSignedIn | AccountError::SignInTooOld | AccountError::Token(_) => see_other("/sign-in"),
+        AccountError::NotSignedIn | AccountError::SignInTooOld | AccountError::Token(_) | AccountError::Passkey(_) => {
+            see_other("/sign-in")
+        }
         AccountError::Database(broken) => Err(broken.into()),
         AccountError::Defect(broken) => Err(broken.into()),
     }
@@ -176,6 +183,7 @@ async fn after_form(
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
             Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
+        Err(AccountError::Passkey(refusal)) => Ok(FormOutcome::Problem(security::refused(t, refusal))),
         Err(AccountError::Database(broken)) => Err(broken.into()),
         Err(AccountError::Defect(broken)) => Err(broken.into()),
     }

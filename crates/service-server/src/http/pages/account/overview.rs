@@ -55,6 +55,7 @@ pub async fn show(
         |here: AccountPage, text: Sentence| Part { href: here.path(), name: here.name(t), text: text.to_string() };
     let (browsers, sessions) = (counted.browsers.count(overview.browsers), counted.sessions.count(overview.sessions));
     let parts = vec![
+        part(AccountPage::Security, counted.passkeys.count(overview.passkeys)),
         part(AccountPage::Sessions, counted.both.with("browsers", browsers).with("sessions", sessions)),
         part(AccountPage::Apps, counted.apps.count(overview.apps)),
         part(AccountPage::Tokens, counted.tokens.count(overview.tokens)),

@@ -176,7 +176,7 @@ impl<'a> Visit<'a> {
     ) -> Result<FormOutcome, ApiError> {
         match done {
             Ok(done) => self.go_to(&here.path(self.id), done).map(FormOutcome::Redirect),
-            Err(WorkspaceError::SignInTooOld) => {
+            Err(WorkspaceError::SignInTooOld(_)) => {
                 let flow = authorize::open_flow(self.app, self.meta, self.browser, self.purpose()).await?;
                 see_other(&format!("/sign-in/{}", flow.id)).map(FormOutcome::Redirect)
             }
@@ -195,7 +195,7 @@ pub(in crate::http::pages) fn refused(t: &Texts, refusal: &WorkspaceError) -> St
     match refusal {
         WorkspaceError::Space(SpaceError::Forbidden) => t.workspace.forbidden.to_string(),
         WorkspaceError::Space(_) => t.spaces.no_access.to_string(),
-        WorkspaceError::SignInTooOld | WorkspaceError::SessionRevoked => t.problem.sign_in_again.to_string(),
+        WorkspaceError::SignInTooOld(_) | WorkspaceError::SessionRevoked => t.problem.sign_in_again.to_string(),
         WorkspaceError::MemberNotFound | WorkspaceError::InvitationNotFound | WorkspaceError::InvalidCursor(_) => {
             t.workspace.gone.to_string()
         }

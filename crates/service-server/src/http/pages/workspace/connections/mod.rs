@@ -205,7 +205,7 @@ const fn domain_state(t: &Texts, status: DomainStatus) -> &Text {
 /// The user of the browser, who has to have signed in recently to change how others sign in.
 async fn recently_signed_in(visit: Visit<'_>) -> Result<(Actor<'_>, RecentSignIn), WorkspaceError> {
     let actor = visit.actor().ok_or(WorkspaceError::SessionRevoked)?;
-    let recent = step_up::require_recent_sign_in(visit.app, actor.basis).await?;
+    let recent = step_up::require_recent_sign_in(visit.app, &actor).await?;
     Ok((actor, recent))
 }
 

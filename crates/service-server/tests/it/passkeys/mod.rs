@@ -1,0 +1,9 @@
+//! Passkeys: signing in by one, and the page that adds and removes them.
+
+mod account;
+mod lineage;
+mod races;
+mod recovery;
+mod refused;
+mod sign_in;
+mod step_up;
