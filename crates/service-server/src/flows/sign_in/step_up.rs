@@ -3,7 +3,7 @@
 //! Only this module constructs a [`RecentSignIn`], and flows that create credentials take one, so that a forgotten check
 //! does not compile. The time of a sign-in never changes, so it may be read before the transaction that uses it.
 //!
-//! A sign-in by code of a user who has a passkey that counts has no `auth_time`: [`auth_time_of_code`] decides that when it is stored.
+//! A sign-in by code of a user who has a passkey that counts has no `auth_time`: `auth_time_of_code` decides that when it is stored.
 
 use service_api::ids::UserId;
 use service_rules::{
