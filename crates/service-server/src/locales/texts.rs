@@ -304,7 +304,7 @@ texts! {
         title: Text, heading: Text, to_app: Sentence, to_account: Text, email: Text, hint: Text, next: Text,
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
         passkey: Text, passkey_refused: Text,
-        passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, or: Text, confirm: Text,
+        passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, confirm: Text,
     }
     Sso {
         continue_with: Sentence, at_host: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,
