@@ -108,7 +108,7 @@ pub enum Consequence {
     /// Revoked unless it was used within [`lifetimes::IN_USE`] before: a program depends on it.
     RevokedUnlessInUse,
     /// Revoked if it was created within [`lifetimes::PASSKEY_NEW`] before. Removing an older passkey needs the step-up that it
-    /// protects: who revokes a session could otherwise take the protection away.
+    /// protects: an attacker who revokes a session could otherwise take the protection away.
     RevokedIfNew,
 }
 

@@ -139,7 +139,7 @@ impl LineageRevocation<'_> {
                 at: now,
                 from: match self.cause {
                     Cause::Request(meta) => meta.address.to_string(),
-                    Cause::Operator(_) => app.config.base_url.clone(),
+                    Cause::Operator(_) => "–".to_owned(),
                 },
                 // The request may be an attacker's.
                 language: Language::English,
