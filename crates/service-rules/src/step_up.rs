@@ -38,6 +38,12 @@ impl StepUp {
     }
 }
 
+/// From when on a passkey that is added now counts. One that is added with the help of another counts at once.
+#[must_use]
+pub fn counts_from(has_passkey: bool, now: Timestamp) -> Timestamp {
+    if has_passkey { now } else { later(now, lifetimes::PASSKEY_NEW) }
+}
+
 /// Whether a sign-in at this time is recent. An unknown time is not.
 #[must_use]
 pub fn is_recent(auth_time: Option<Timestamp>, now: Timestamp) -> bool {
@@ -55,6 +61,12 @@ mod tests {
         assert!(is_recent(Some(at(1_000)), at(1_900)));
         assert!(!is_recent(Some(at(1_000)), at(1_901)));
         assert!(!is_recent(None, at(1_000)));
+    }
+
+    #[test]
+    fn the_first_passkey_counts_after_seven_days_and_another_one_at_once() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!((counts_from(false, at(0)), counts_from(true, at(0))), (at(7 * 86_400), at(0)));
     }
 
     #[test]

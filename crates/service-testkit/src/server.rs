@@ -18,7 +18,7 @@ use service_api::{
     oauth::{OTP_GRANT, REFRESH_GRANT, SERVICE_CLI},
     workspaces::Role,
 };
-use service_rules::{display_name::DisplayName, lifetimes, passkeys::NewPasskey, signing::later, space::Space};
+use service_rules::{display_name::DisplayName, passkeys::NewPasskey, space::Space, step_up};
 use service_server::{
     app::App,
     clock::Clock,
@@ -242,7 +242,7 @@ impl TestServer {
         let (public_key, counter) = (vec![0xa0], 0);
         let passkey = NewPasskey { credential_id, public_key, counter, can_be_backed_up: true, is_backed_up: true };
         let made_by = "sess_01m955vw00fjqrz47smcqrkmzz";
-        let counts_from = later(now, lifetimes::PASSKEY_NEW);
+        let counts_from = step_up::counts_from(false, now);
         store::passkeys::find_or_create_user(&db, user_id, &random::bytes()?).await?;
         store::passkeys::insert(
             &db,

@@ -16,6 +16,7 @@ use service_rules::{
     limits::Limited,
     passkeys::{MAX_PASSKEYS, NewPasskey, PasskeyError, RegistrationResponse, judge_registration},
     signing::later,
+    step_up as rules,
 };
 
 use crate::{
@@ -146,9 +147,7 @@ impl Actor<'_> {
     ) -> Result<(), AccountError> {
         let NamedPasskey { passkey, name, made_by } = *new;
         let id: PasskeyId = random::id_in(self.user_id.shard(), now)?;
-        // One that was added with the help of another counts at once.
-        let is_vouched_for = store::passkeys::count_now(db, self.user_id, now).await?;
-        let counts_from = if is_vouched_for { now } else { later(now, lifetimes::PASSKEY_NEW) };
+        let counts_from = rules::counts_from(store::passkeys::count_now(db, self.user_id, now).await?, now);
         let stored = PasskeyToStore { id, user_id: self.user_id, passkey, name, made_by, now, counts_from };
         if !store::passkeys::insert(db, &stored).await? {
             return Err(PasskeyRefusal::InUse.into());

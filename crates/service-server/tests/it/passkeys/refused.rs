@@ -295,7 +295,7 @@ fn what_an_authenticator_says_wrongly_does_not_sign_in() -> Result<()> {
             let refused = sign_in(server, &tab, &mut wrong).await?;
             check_refused(&tab, &refused, REFUSED).await.context(what)?;
         }
-        // What was signed to create a passkey does not sign in.
+        // What is no response of an authenticator does not sign in.
         let begun = begin(server, &tab).await?;
         for response in ["", "{}", "[]", "{\"id\":\"\"}", &"A".repeat(30_000)] {
             assert!(begun.send(&tab, response).await?.status.is_client_error(), "{response}");
