@@ -142,7 +142,8 @@ fn test(steps: &mut Steps) -> Result<()> {
     steps.test("Tests", &side_by_side.into_iter().chain(skipped).collect::<Vec<_>>())?;
     let one_by_one = ["--workspace", "--test", "it", "--", "--test-threads", "1"];
     steps.test("Tests that run alone", &one_by_one.into_iter().chain(ALONE).collect::<Vec<_>>())?;
-    steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])
+    steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])?;
+    steps.run("Fuzz targets, briefly", "cargo xtask fuzz --seconds 15")
 }
 
 fn browser(steps: &mut Steps) -> Result<()> {

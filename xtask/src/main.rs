@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask dev | quickstart | ci | nightly | words | docs | typos | workflows | map | bench |
-//! peers | capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | man |
+//! peers | capacity | engine-settings | clients | sdk | examples | mcp-interop | schemathesis | screenshots | faults | fuzz | man |
 //! book | dist | ops | cli-kills`.
 
 mod bench;
@@ -15,6 +15,7 @@ mod engine_settings;
 mod examples;
 mod faults;
 mod files;
+mod fuzz;
 mod man;
 mod map;
 mod mcp_interop;
@@ -90,6 +91,8 @@ enum Command {
     Screenshots,
     /// Kill nodes between commit and response, hundreds or thousands of times
     Faults(faults::FaultsOptions),
+    /// Feed the parsers of what authenticators and browsers send with bytes, and fail at what they should not accept
+    Fuzz(fuzz::FuzzOptions),
     /// Write the manual pages of `service` and `serviced`
     Man(man::ManOptions),
     /// Build a release: programs, archives, packages, images, checksums and their signature
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Screenshots => screenshots::run(),
         Command::Faults(options) => faults::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Man(options) => man::run(&options),
         Command::Dist(options) => dist::run(&options),
         Command::Ops(options) => ops::run(&options),
@@ -147,7 +151,7 @@ fn build_server(release: bool) -> Result<std::path::PathBuf> {
     build_program("serviced", release)
 }
 
-/// Builds a program of the workspace in this program's profile; returns its path.
+/// Builds a program of the workspace, as it is released if this program is optimized; returns its path.
 fn build_program(name: &str, release: bool) -> Result<std::path::PathBuf> {
     let mut build = std::process::Command::new("cargo");
     // All packages at once: of one alone, cargo would build dependencies again with other features.
@@ -157,7 +161,8 @@ fn build_program(name: &str, release: bool) -> Result<std::path::PathBuf> {
     }
     ensure!(build.status()?.success(), "{name} does not build");
     let here = std::env::current_exe()?;
-    Ok(here.parent().context("this program has no directory")?.join(name))
+    let target = here.parent().and_then(std::path::Path::parent).context("this program has no directory")?;
+    Ok(target.join(if release { "release" } else { "debug" }).join(name))
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

@@ -10,6 +10,7 @@ mod cli_token_issuing;
 mod cli_tokens;
 pub(crate) mod engine;
 mod feed;
+mod flame;
 mod growth;
 mod half_load;
 mod half_sent;
@@ -52,6 +53,9 @@ pub(crate) struct BenchOptions {
     /// Draw what was measured into docs/pictures
     #[arg(long)]
     plot: bool,
+    /// Sample a server with `perf` instead, and draw where it spends its time into docs/pictures
+    #[arg(long)]
+    flame: bool,
     /// Compare with another revision instead: both are built and run in alternating rounds
     #[arg(long, value_name = "REVISION")]
     against: Option<String>,
@@ -145,6 +149,9 @@ pub(crate) fn again_in_release() -> Result<()> {
 }
 
 async fn measure(options: &BenchOptions) -> Result<()> {
+    if options.flame {
+        return flame::measure(&Bench::start(options).await?).await;
+    }
     let chosen = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
     let mut plan = Plan::new(MEASUREMENTS.into_iter().filter(|name| chosen(name)).count());
     ensure!(MEASUREMENTS.into_iter().any(chosen), "there is no such measurement; --help lists them");

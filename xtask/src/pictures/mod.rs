@@ -1,6 +1,7 @@
 //! Pictures of figures, as SVG that can be read on light and dark pages.
 
 pub(crate) mod curves;
+pub(crate) mod flame;
 pub(crate) mod histograms;
 pub(crate) mod spreads;
 
@@ -8,10 +9,10 @@ const WIDTH: f64 = 860.0;
 
 const STYLE: &str = "text { font: 13px system-ui, sans-serif; fill: #24292f } .grid { stroke: #d0d7de } .one { stroke: #24292f; \
     stroke-dasharray: 5 4 } .line { fill: none; stroke-width: 2 } .c0 { stroke: #0969da } .c1 { stroke: #cf222e } \
-    .c2 { stroke: #1a7f37 } .c3 { stroke: #9a6700 } .c4 { stroke: #8250df } .c5 { stroke: #57606a } .bar { fill: #0969da } .dot { fill: #0969da } .aim { stroke: #1a7f37; stroke-width: 2 } \
+    .c2 { stroke: #1a7f37 } .c3 { stroke: #9a6700 } .c4 { stroke: #8250df } .c5 { stroke: #57606a } .bar { fill: #0969da } .dot { fill: #0969da } .frame { fill: #ffd8a8 } .aim { stroke: #1a7f37; stroke-width: 2 } \
     @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .grid { stroke: #30363d } .one { stroke: #e6edf3 } \
     .c0 { stroke: #58a6ff } .c1 { stroke: #ff7b72 } .c2 { stroke: #3fb950 } .c3 { stroke: #d29922 } .c4 { stroke: #bc8cff } \
-    .c5 { stroke: #8b949e } .bar { fill: #58a6ff } .dot { fill: #58a6ff } .aim { stroke: #3fb950 } }";
+    .c5 { stroke: #8b949e } .bar { fill: #58a6ff } .dot { fill: #58a6ff } .frame { fill: #7a4100 } .aim { stroke: #3fb950 } }";
 
 /// Returns a picture with a title, which is also what a screen reader says.
 fn picture(title: &str, height: f64, content: &str) -> String {
