@@ -82,10 +82,17 @@ event_names! {
     SsoLoggedOut = "sso.logged_out", "Sessions revoked by the company";
     BreakGlassUsed = "break_glass.used", "Signed in by code although single sign-on is required";
     ConnectionTried = "connection.tried", "Connection tried by an owner";
+    SignInReported = "sign_in.reported", "Sign-in reported as someone else’s, and revoked";
+    AccountSecured = "account.secured", "Account secured";
+    AccountExportStarted = "account.export_started", "Export of the account data started";
+    AccountExportDownloaded = "account.export_downloaded", "Download of the account data begun";
     PasskeyAdded = "passkey.added", "Passkey added";
     PasskeyRenamed = "passkey.renamed", "Passkey renamed";
     PasskeyRemoved = "passkey.removed", "Passkey removed";
     PasskeyRecoveryBegun = "passkey.recovery_begun", "Removal of all passkeys requested";
+    RecoveryCodesCreated = "recovery_codes.created", "Recovery codes created";
+    RecoveryCodesRemoved = "recovery_codes.removed", "Recovery codes removed";
+    RecoveryCodeUsed = "recovery_code.used", "Recovery code used";
     PasskeyRecoveryStopped = "passkey.recovery_stopped", "Removal of all passkeys cancelled";
     PasskeyCopied = "passkey.copied", "Passkey refused, because another device has a copy of it";
     SessionOpened = "session.opened", "App connected";

@@ -131,6 +131,10 @@ id!(/// A sign-in in progress in a browser.
     FlowId = "flow");
 id!(/// A passkey of a user.
     PasskeyId = "passkey");
+id!(/// The recovery codes of a user that were created together.
+    RecoveryCodesId = "codes");
+id!(/// An export of an account.
+    ExportId = "export");
 id!(/// A CLI token.
     CliTokenId = "clit");
 id!(/// An access token: its `jti` claim.

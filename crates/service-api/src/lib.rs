@@ -33,6 +33,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod account_exports;
 pub mod audit_events;
 pub mod base62;
 pub mod cli_tokens;
@@ -52,6 +53,7 @@ pub mod page;
 pub mod passkeys;
 pub mod scope;
 pub mod search;
+pub mod secure_account;
 pub mod sessions;
 pub mod shard;
 pub mod sign_in;

@@ -108,10 +108,21 @@ impl TokenKind for Device {
 
 pub type DeviceSecret = Token<Device>;
 
+/// The secret in the link of a mail about a new sign-in: 256 bits, of which 12 are the shard of the user and the others are
+/// random. It revokes that sign-in once and authenticates no user.
+pub enum SignInReport {}
+
+impl TokenKind for SignInReport {
+    const PREFIX: &'static str = "svc_sir_";
+    const BODY: usize = 32;
+}
+
 /// A kind of token whose body begins with the shard of its row.
 pub trait InShard: TokenKind {}
 
 impl InShard for AuthorizationCode {}
+
+impl InShard for SignInReport {}
 
 impl InShard for BrowserSession {}
 

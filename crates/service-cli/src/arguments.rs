@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use service_api::{sessions::MadeTreatment, workspaces::Role};
 
 use crate::{
+    account_arguments::AccountCommand,
     api_arguments::RequestFields,
     audit_arguments::AuditArgs,
     config_arguments::ConfigCommand,
@@ -94,6 +95,9 @@ pub(crate) enum Command {
     /// List and revoke your sessions
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Secure your account, and download your data
+    #[command(subcommand)]
+    Account(AccountCommand),
     /// List, rename and remove your passkeys
     #[command(subcommand)]
     Passkey(PasskeyCommand),

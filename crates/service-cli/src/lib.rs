@@ -3,6 +3,7 @@
 //! `arguments` declares the command line, each command is a file under `commands`, and only `output` prints. A command builds
 //! only what it needs: `service --version` starts no runtime, opens no socket and reads no certificates.
 
+mod account_arguments;
 mod api_arguments;
 mod arguments;
 mod audit_arguments;

@@ -103,6 +103,20 @@ pub(crate) fn clear_line() {
     print_prompt("\r\x1b[K");
 }
 
+/// Shows how far a command is, in the line of a terminal that was shown before.
+pub(crate) fn report_progress(terminal: Terminal, text: &str) {
+    if terminal.can_animate() {
+        print_prompt(&format!("\r{}", replace_control(text)));
+    }
+}
+
+/// Removes what [`report_progress`] showed.
+pub(crate) fn end_progress(terminal: Terminal) {
+    if terminal.can_animate() {
+        clear_line();
+    }
+}
+
 /// Logs one HTTP request for `--verbose`: never its headers, its query or a body.
 pub(crate) fn log_exchange(exchange: &Exchange<'_>) {
     let status = exchange.status.map_or_else(|| "no response".to_owned(), |status| status.to_string());

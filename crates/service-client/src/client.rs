@@ -21,7 +21,7 @@ use crate::{Error, Refusal};
 /// The timeout of a request, from connecting to the end of the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The timeout of a response that is read while it arrives.
-const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The delays before each retry of a repeatable request.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
@@ -275,6 +275,12 @@ impl<Response> Call<'_, Response> {
         self
     }
 
+    /// Waits for the response, and for all of it, no longer than this.
+    pub(crate) fn timeout(mut self, limit: Duration) -> Self {
+        self.request = self.request.timeout(limit);
+        self
+    }
+
     /// Marks the request as one that the service answers in the same way when it is repeated.
     pub(crate) fn repeatable(mut self) -> Self {
         self.repeatable = true;
@@ -309,7 +315,7 @@ impl<Response> Call<'_, Response> {
     }
 
     /// Sends the request, and retries after a temporary failure if the request is repeatable.
-    async fn exchange(self) -> Result<HttpResponse, Error> {
+    pub(crate) async fn exchange(self) -> Result<HttpResponse, Error> {
         for delay in RETRY_DELAYS.into_iter().filter(|_| self.repeatable) {
             let Some(copy) = self.request.try_clone() else { break };
             match self.send_once(copy).await {
@@ -376,7 +382,7 @@ pub(crate) async fn read(mut response: HttpResponse) -> Result<Vec<u8>, Error> {
 }
 
 /// Reads an error response.
-async fn refusal(response: HttpResponse) -> Error {
+pub(crate) async fn refusal(response: HttpResponse) -> Error {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let Ok(bytes) = read(response).await else { return Error::Unexpected(status) };
     parse_refusal(status, &headers, &bytes)

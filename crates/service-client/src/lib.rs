@@ -80,6 +80,7 @@ mod session;
 
 pub use self::{
     calls::{
+        account_exports::ExportDownload,
         contents::{ContentAddress, NewContent, VersionedContent},
         mcp::McpResponse,
         oauth::EnteredCode,

@@ -18,6 +18,8 @@
 //! | What may this user do in this workspace? | [`space`], [`scope_of_content`] |
 //! | Which domains and providers can a workspace connect? | [`domains`], [`connections`] |
 //! | How often, and for how long? | [`limits`], [`network_rates`], [`lifetimes`] |
+//! | Is a user mailed about this sign-in? | [`new_sign_in`] |
+//! | Is this text a recovery code? | [`recovery_codes`] |
 //! | Does this bounce stop mail to an address? | [`bounces`] |
 //! | Which trace does this request belong to, and is it recorded? | [`trace_context`] |
 //!
@@ -85,8 +87,10 @@ pub mod lineage;
 pub mod logout_token;
 pub mod network;
 pub mod network_rates;
+pub mod new_sign_in;
 pub mod otp;
 pub mod passkeys;
+pub mod recovery_codes;
 pub mod redirect;
 pub mod registration;
 pub mod resources;

@@ -71,6 +71,14 @@ pub const SUSPECT: i64 = 31 * DAY;
 /// A CLI token that was used within this long is in use: revoking the session that created it keeps it by default.
 pub const IN_USE: i64 = 7 * DAY;
 
+/// How long the link in a mail about a new sign-in works.
+pub const SIGN_IN_REPORT: i64 = 7 * DAY;
+/// The age of an account from which on its user is mailed about new sign-ins. Before, the user sets the account up.
+pub const NEW_ACCOUNT: i64 = 3_600;
+
+/// How long an export of an account can be downloaded.
+pub const ACCOUNT_EXPORT: i64 = 3_600;
+
 /// How long a security email can wait in the outbox and still be worth sending.
 pub const WARNING: i64 = 3 * DAY;
 

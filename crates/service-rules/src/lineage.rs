@@ -1,7 +1,7 @@
 //! Lineage: what else is revoked with a session, and why.
 //!
-//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, passkeys, and, in a browser, the sessions of
-//! apps. An attacker with a stolen session creates them first. So each of them records the session that created it, and
+//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, passkeys, recovery codes, and, in a browser,
+//! the sessions of apps. An attacker with a stolen session creates them first. So each of them records the session that created it, and
 //! this table says what happens to them when that session is revoked. Only [`consequence`] decides it; the documentation
 //! prints [`table`].
 
@@ -18,10 +18,13 @@ pub enum Made {
     /// The session of an app, opened by a browser that was signed in.
     AppSession,
     Passkey,
+    /// The recovery codes of a user.
+    RecoveryCodes,
 }
 
 impl Made {
-    pub const ALL: [Self; 5] = [Self::CliToken, Self::McpPair, Self::Invitation, Self::AppSession, Self::Passkey];
+    pub const ALL: [Self; 6] =
+        [Self::CliToken, Self::McpPair, Self::Invitation, Self::AppSession, Self::Passkey, Self::RecoveryCodes];
 
     const fn heading(self) -> &'static str {
         match self {
@@ -30,6 +33,7 @@ impl Made {
             Self::Invitation => "invitations",
             Self::AppSession => "app sessions (of a browser)",
             Self::Passkey => "passkeys (of a browser)",
+            Self::RecoveryCodes => "recovery codes (of a browser)",
         }
     }
 }
@@ -145,7 +149,7 @@ pub const fn consequence(event: Event, made: Made) -> Consequence {
             | Event::Superseded
             | Event::Leaked
             | Event::RevokedByUser(MadeTreatment::Recommended | MadeTreatment::Revoke),
-            Made::Passkey,
+            Made::Passkey | Made::RecoveryCodes,
         ) => Consequence::RevokedIfNew,
         (Event::Replayed | Event::Superseded | Event::Leaked | Event::SingledOutByOperator, _) => {
             Consequence::RevokedIfRecent
@@ -188,7 +192,7 @@ mod tests {
         for event in [Event::Replayed, Event::Superseded, Event::Leaked] {
             for made in Made::ALL {
                 let expected = match made {
-                    Made::Passkey => Consequence::RevokedIfNew,
+                    Made::Passkey | Made::RecoveryCodes => Consequence::RevokedIfNew,
                     _ => Consequence::RevokedIfRecent,
                 };
                 assert_eq!(consequence(event, made), expected);

@@ -50,6 +50,8 @@ use crate::{
 /// The number of request bodies that may arrive at once, for each request that may run at once.
 const BODIES_PER_REQUEST_SLOT: usize = 8;
 const MAX_CACHED_USER_EMAILS: usize = 32_768;
+/// The number of account exports that read and compress a page at the same time. Together they use no more connections and cores.
+const MAX_EXPORT_PAGES_AT_ONCE: usize = 2;
 
 /// A cheaply cloned handle to the shared state.
 #[derive(Clone)]
@@ -95,6 +97,8 @@ pub struct AppState {
     pub memberships: MembershipCache,
     pub user_limits: UserLimits,
     pub search_turns: SearchTurns,
+    /// Turns of account exports to read a page.
+    pub export_pages: Semaphore,
     pub support_attempts: SupportAttempts,
     /// The TLS configuration of the support listener, if it is on and this process serves it.
     pub support_tls: OnceLock<Arc<ServerTls>>,
@@ -152,7 +156,6 @@ impl App {
         };
         let database = pool(config.database.credential_connections)?;
         let node_id = random::uuid(clock.now())?;
-        let traces = Traces::new(&config.traces, node_id, &metrics)?;
         let issuers = Issuers::new(outbound.clone(), &config, clock.clone(), database.clone(), metrics.clone());
         Ok(Self(Arc::new(AppState {
             locales: Locales::with_brand(&config.brand)?,
@@ -176,6 +179,7 @@ impl App {
             memberships: MembershipCache::default(),
             user_limits: UserLimits::default(),
             search_turns: SearchTurns::default(),
+            export_pages: Semaphore::new(MAX_EXPORT_PAGES_AT_ONCE),
             support_attempts: SupportAttempts::default(),
             support_tls: OnceLock::new(),
             dns: Dns::new(config.dns.servers.clone()),
@@ -184,8 +188,8 @@ impl App {
             issuers,
             user_emails: Cache::new(MAX_CACHED_USER_EMAILS),
             whoami_responses: WhoamiCache::default(),
+            traces: Traces::new(&config.traces, node_id, &metrics)?,
             metrics,
-            traces,
             alarms: Alarms::default(),
             audit_seen: chain::LastSeenSeal::default(),
             grants_walk: TableWalk::default(),

@@ -256,6 +256,12 @@ impl Browser {
         Ok(value.as_str().unwrap_or_default().to_owned())
     }
 
+    /// Lets the next calls act on what a frame of the page shows.
+    pub async fn enter_frame(&self, selector: &str) -> Result<()> {
+        let element = self.find(selector).await?;
+        self.call(Method::POST, "/frame", &json!({ "id": { ELEMENT_KEY: element } })).await.map(drop)
+    }
+
     pub async fn source(&self) -> Result<String> {
         Ok(self.call(Method::GET, "/source", &Value::Null).await?.as_str().unwrap_or_default().to_owned())
     }

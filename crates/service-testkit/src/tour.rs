@@ -50,7 +50,7 @@ pub fn authorize_url(server: &TestServer, client_id: &str, redirect_uri: &str, s
 
 /// Returns the code that was sent to an address.
 pub async fn code_for(server: &TestServer, email: &str) -> Result<String> {
-    let code = server.mailbox.next_mail_to(email).await?.code().context("the mail holds no code")?;
+    let code = server.mailbox.next_code_to(email).await?;
     server.leaks.register("otp code", &code);
     Ok(code)
 }
@@ -110,7 +110,34 @@ pub async fn tour(
     account_tour(server, browser, &local, &mut look).await?;
     confirmation_tour(server, browser, user, &mut look).await?;
     invite(server, user, email).await?;
-    workspace_tour(server, browser, &mut look).await
+    workspace_tour(server, browser, &mut look).await?;
+    report_tour(server, browser, email, &mut look).await
+}
+
+/// Visits the pages behind the link in a mail about a new sign-in.
+async fn report_tour(
+    server: &TestServer,
+    browser: &Browser,
+    email: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    // In the first hour of an account there is no mail.
+    server.sql(&format!("update users set created_at = created_at - interval '1 day' where email = '{email}'")).await?;
+    server.sign_in(email, "read").await?;
+    let text = loop {
+        let mail = server.mailbox.next_mail_to(email).await?;
+        if mail.subject == "New sign-in to your account" {
+            break mail.text;
+        }
+    };
+    let (_, token) = text.split_once("?token=").context("the mail has no link")?;
+    let token = token.split_whitespace().next().unwrap_or_default();
+    server.leaks.register("sign-in report", token);
+    browser.go(&format!("{}/sign-in-report?token={token}", server.http.url)).await?;
+    look("sign-in-report", browser).await?;
+    browser.click(QUESTION).await?;
+    browser.wait_for("h1.answered").await?;
+    look("sign-in-reported", browser).await
 }
 
 /// Visits the account pages, empty and with content.
@@ -138,7 +165,9 @@ async fn account_tour(
     browser.go(&format!("{url}/account")).await?;
     look("account", browser).await?;
     passkey_tour(server, browser, look).await?;
-    for page in ["sessions", "apps", "tokens", "workspaces", "activity"] {
+    browser.go(&format!("{url}/account/secure")).await?;
+    look("account-secure", browser).await?;
+    for page in ["data", "sessions", "apps", "tokens", "workspaces", "activity"] {
         browser.go(&format!("{url}/account/{page}")).await?;
         look(&format!("account-{page}"), browser).await?;
     }

@@ -15,9 +15,12 @@ pub const SIGN_IN: Endpoint = page(Method::Get, "/sign-in");
 pub const SHOW_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}");
 pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
 pub const USE_PASSKEY: Endpoint = page(Method::Post, "/sign-in/{flowId}/passkey");
+pub const USE_RECOVERY_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/recovery-code");
 pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
 pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
+pub const SIGN_IN_REPORT: Endpoint = list("/sign-in-report", &["token"]);
+pub const REVOKE_REPORTED_SIGN_IN: Endpoint = page(Method::Post, "/sign-in-report");
 pub const SSO_START: Endpoint = page(Method::Get, "/sso/start");
 pub const SSO_CALLBACK: Endpoint = page(Method::Get, "/sso/callback/{connectionId}");
 pub const SSO_BACKCHANNEL_LOGOUT: Endpoint = Endpoint {
@@ -44,9 +47,15 @@ pub const ACCOUNT_NEW_PASSKEY: Endpoint = page(Method::Post, "/account/security/
 pub const ACCOUNT_ADD_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys");
 pub const ACCOUNT_BEGIN_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery");
 pub const ACCOUNT_STOP_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery/stop");
+pub const ACCOUNT_CREATE_RECOVERY_CODES: Endpoint = page(Method::Post, "/account/security/recovery-codes");
 pub const ACCOUNT_RENAME_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/{passkeyId}/rename");
 pub const ACCOUNT_CONFIRM_REMOVE_PASSKEY: Endpoint = page(Method::Get, "/account/security/passkeys/{passkeyId}/remove");
 pub const ACCOUNT_REMOVE_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/{passkeyId}/remove");
+pub const ACCOUNT_SECURE_PAGE: Endpoint = list("/account/secure", &["done"]);
+pub const ACCOUNT_SECURE_FORM: Endpoint = page(Method::Post, "/account/secure");
+pub const ACCOUNT_DATA: Endpoint = list("/account/data", &["done"]);
+pub const ACCOUNT_START_EXPORT: Endpoint = page(Method::Post, "/account/data");
+pub const ACCOUNT_DOWNLOAD_EXPORT: Endpoint = page(Method::Get, "/account/data/{exportId}");
 pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor", "done"]);
 pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor", "done"]);
 pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor", "done"]);
@@ -134,9 +143,12 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SHOW_SIGN_IN,
     &SEND_CODE,
     &USE_PASSKEY,
+    &USE_RECOVERY_CODE,
     &SHOW_CODE,
     &ENTER_CODE,
     &RESEND_CODE,
+    &SIGN_IN_REPORT,
+    &REVOKE_REPORTED_SIGN_IN,
     &SSO_START,
     &SSO_CALLBACK,
     &SSO_BACKCHANNEL_LOGOUT,
@@ -156,9 +168,15 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &ACCOUNT_ADD_PASSKEY,
     &ACCOUNT_BEGIN_PASSKEY_RECOVERY,
     &ACCOUNT_STOP_PASSKEY_RECOVERY,
+    &ACCOUNT_CREATE_RECOVERY_CODES,
     &ACCOUNT_RENAME_PASSKEY,
     &ACCOUNT_CONFIRM_REMOVE_PASSKEY,
     &ACCOUNT_REMOVE_PASSKEY,
+    &ACCOUNT_SECURE_PAGE,
+    &ACCOUNT_SECURE_FORM,
+    &ACCOUNT_DATA,
+    &ACCOUNT_START_EXPORT,
+    &ACCOUNT_DOWNLOAD_EXPORT,
     &ACCOUNT_SESSIONS,
     &ACCOUNT_APPS,
     &ACCOUNT_TOKENS,
@@ -222,4 +240,15 @@ const fn list(path: &'static str, query: &'static [&'static str]) -> Endpoint {
 const fn page(method: Method, path: &'static str) -> Endpoint {
     let body = if matches!(method, Method::Get) { Body::None } else { Body::Form };
     Endpoint { method, path, access: Access::Browser, body, query: &[] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_has_a_row() {
+        let constants = include_str!("pages.rs").lines().filter(|line| line.starts_with("pub const ")).count();
+        assert_eq!(constants, ROWS.len(), "a page without a row escapes the tests of access");
+    }
 }

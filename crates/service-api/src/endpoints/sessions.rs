@@ -1,7 +1,7 @@
 //! Sessions and consents.
 
 use super::{
-    Access::SignedIn,
+    Access::{RecentSignIn, SignedIn},
     operation::{delete, get, operations, post},
 };
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     errors::ErrorCode::NotFound,
     page::Page,
     scope::{Action, Resource, Scope},
+    secure_account::{SecureAccount, SecuredAccount},
     sessions::{OthersEnded, SessionPage},
 };
 
@@ -27,6 +28,14 @@ operations! {
     /// Revoke other sessions
     REVOKE_OTHER_SESSIONS(Sessions, "endOtherSessions"): () => OthersEnded =
         post("/v1/sessions/revoke-others", SignedIn(WRITE)).query(&["made"]).returns(200);
+
+    /// Secure your account: revoke everything but this session
+    SECURE_ACCOUNT(Sessions, "secureAccount"): SecureAccount => SecuredAccount =
+        post("/v1/account/secure", RecentSignIn(WRITE)).takes().returns(200).note(
+            "For an account that someone else got into. Sessions, browsers, CLI tokens, MCP tokens, app access and pending \
+             invitations are revoked, and devices count as new. Passkeys that were added in the last 7 days are removed, unless \
+             `keepPasskeys` lists those that stay. A pending removal of all passkeys is stopped.",
+        );
 
     /// List the apps that have access to your account
     LIST_CONSENTS(Sessions, "listConsents"): () => Page<Consent> =

@@ -12,6 +12,7 @@ pub enum Group {
     Content,
     Sessions,
     Passkeys,
+    AccountExports,
     CliTokens,
     McpTokens,
     Mcp,
@@ -20,7 +21,7 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SignIn,
         Self::Oauth,
         Self::Discovery,
@@ -30,6 +31,7 @@ impl Group {
         Self::Content,
         Self::Sessions,
         Self::Passkeys,
+        Self::AccountExports,
         Self::CliTokens,
         Self::McpTokens,
         Self::Mcp,
@@ -50,6 +52,7 @@ impl Group {
             Self::Content => "Content",
             Self::Sessions => "Sessions",
             Self::Passkeys => "Passkeys",
+            Self::AccountExports => "Account data",
             Self::CliTokens => "CLI tokens",
             Self::McpTokens => "MCP tokens",
             Self::Mcp => "MCP",
@@ -71,6 +74,7 @@ impl Group {
             Self::Content => "content",
             Self::Sessions => "sessions",
             Self::Passkeys => "passkeys",
+            Self::AccountExports => "exports",
             Self::CliTokens => "cli-tokens",
             Self::McpTokens => "mcp-tokens",
             Self::Mcp => "mcp",
@@ -92,6 +96,7 @@ impl Group {
             Self::Content => "Projects, packs, playbooks, cases and records.",
             Self::Sessions => "Sessions of the user, and the access that the user gave to apps.",
             Self::Passkeys => "Passkeys of the user. They are created on the account page only.",
+            Self::AccountExports => "Everything that is stored about the user, as a ZIP file.",
             Self::CliTokens => "Tokens for scripts and CI.",
             Self::McpTokens => "Tokens of the first-party MCP client. Other MCP clients use OAuth discovery.",
             Self::Mcp => "The endpoint of MCP clients.",
@@ -113,6 +118,7 @@ impl Group {
             Self::Content => include_str!("../../manual/content.md"),
             Self::Sessions => include_str!("../../manual/sessions.md"),
             Self::Passkeys => include_str!("../../manual/passkeys.md"),
+            Self::AccountExports => include_str!("../../manual/account_exports.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
             Self::McpTokens => include_str!("../../manual/mcp_tokens.md"),
             Self::Mcp => include_str!("../../manual/mcp.md"),

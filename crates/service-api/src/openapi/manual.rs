@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     document::{document, errors, examples},
     group::Group,
+    schemas::Shape,
     words::{EXAMPLE, describe_access, everywhere, name_of, needs},
 };
 use crate::{
@@ -109,6 +110,9 @@ fn write_section(text: &mut String, operation: &OperationRow, document: &Value, 
     request(text, operation, example)?;
     match example.get("answer") {
         Some(answer) => writeln!(text, "{}:\n\n```json\n{answer:#}\n```\n", operation.status)?,
+        None if matches!(operation.response, Some(Shape::Zip)) => {
+            writeln!(text, "{}: a file of type `application/zip`.\n", operation.status)?;
+        }
         None => writeln!(text, "{}, without a body.\n", operation.status)?,
     }
     let particular = errors(operation).into_iter().filter(|code| !is_general(*code));

@@ -6,7 +6,7 @@ use crate::{
     audit_events::EventName,
     contents::Kind,
     endpoints::{Header, OperationRow},
-    ids::{self, ConnectionId, Id as _, PasskeyId},
+    ids::{self, ConnectionId, ExportId, Id as _, PasskeyId},
     page,
     sessions::MadeTreatment,
     workspaces,
@@ -36,6 +36,7 @@ fn path_parameter(name: &str, examples: &Value) -> Value {
         "sessionId" => ("grant", "The ID of the session, or of a browser's session.".to_owned()),
         "consentId" => ("consent", "The ID of the consent.".to_owned()),
         "passkeyId" => (PasskeyId::KIND, "The ID of the passkey.".to_owned()),
+        "exportId" => (ExportId::KIND, "The ID of the export.".to_owned()),
         "tokenId" => ("clit", "The ID of the CLI token.".to_owned()),
         "domain" => {
             let schema = json!({ "type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[^/\\u0000]+$" });

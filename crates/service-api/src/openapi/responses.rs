@@ -77,7 +77,8 @@ pub(super) fn responses(operation: &OperationRow, example: &Value, schemas: &mut
         if let Some(answer) = example.get("answer") {
             content["example"] = answer.clone();
         }
-        success["content"] = json!({ "application/json": content });
+        let media_type = if matches!(shape, Shape::Zip) { "application/zip" } else { "application/json" };
+        success["content"] = json!({ media_type: content });
         if matches!(shape, Shape::Content(_)) {
             success["headers"]["ETag"] = header_reference("ETag");
         }

@@ -25,6 +25,8 @@ pub enum Shape {
     Found,
     /// A document that a standard defines.
     Standard,
+    /// A ZIP file, which is no JSON and has no schema.
+    Zip,
 }
 
 /// Generates the schemas of requests, or those of responses, into one set of components.
@@ -56,6 +58,7 @@ impl Schemas {
             Shape::ContentChange(kind) => reference(format!("{}Change", kind.name())),
             Shape::Found => reference("PageOfFoundPack"),
             Shape::Standard => reference("StandardDocument"),
+            Shape::Zip => json!({ "type": "string", "contentMediaType": "application/zip" }),
         }
     }
 

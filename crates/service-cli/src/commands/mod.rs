@@ -1,5 +1,7 @@
 //! Dispatches to the commands. Each command is a file.
 
+mod account;
+mod account_export;
 mod api;
 mod app;
 mod audit;
@@ -80,6 +82,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         Command::Invitation(command) => invitation::run(context, command).await,
         Command::Mcp(command) => mcp::run(context, command).await,
         Command::Session(command) => session::run(context, command).await,
+        Command::Account(command) => account::run(context, command).await,
         Command::Passkey(command) => passkey::run(context, command).await,
         Command::Audit(arguments) => audit::run(context, &arguments).await,
         Command::Open(arguments) => open::run(context, &arguments).await,

@@ -1,5 +1,6 @@
 //! Tests of the binary `service` against a real server, each with a home directory of its own.
 
+mod account;
 mod api;
 mod api_fields;
 mod audit;

@@ -1,5 +1,6 @@
 //! The functions of [`Client`](crate::Client) for the operations of the API.
 
+pub(crate) mod account_exports;
 mod connections;
 pub(crate) mod contents;
 pub(crate) mod mcp;

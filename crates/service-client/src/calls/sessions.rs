@@ -4,8 +4,9 @@ use service_api::{
     audit_events::AuditEvent,
     consents::Consent,
     endpoints,
-    ids::{BrowserSessionId, ConsentId, GrantId},
+    ids::{BrowserSessionId, ConsentId, GrantId, PasskeyId},
     page::Page,
+    secure_account::{SecureAccount, SecuredAccount},
     sessions::{MadeTreatment, OthersEnded, SessionPage},
     token::AccessToken,
 };
@@ -44,6 +45,17 @@ impl Client {
     pub async fn end_other_sessions(&self, token: &AccessToken, made: MadeTreatment) -> Result<OthersEnded, Error> {
         let query = [("made", Some(made.as_str()))];
         self.call(&endpoints::REVOKE_OTHER_SESSIONS, &[]).bearer(token).query(&query).send().await
+    }
+
+    /// Revokes everything but this session: other sessions, browsers, tokens, app access, invitations, and passkeys that do not
+    /// stay. `keep_passkeys`: `None` keeps those that were added more than 7 days ago. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago.
+    pub async fn secure_account(
+        &self,
+        token: &AccessToken,
+        keep_passkeys: Option<Vec<PasskeyId>>,
+    ) -> Result<SecuredAccount, Error> {
+        self.call_with(&endpoints::SECURE_ACCOUNT, &[], &SecureAccount { keep_passkeys }).bearer(token).send().await
     }
 
     /// Lists the consents of the user for third-party clients.

@@ -77,8 +77,8 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         workspaces(server, &client, &ann, &bob).await?;
         connections(&client, &ann.access_token).await?;
         tokens(&client, &ann.access_token).await?;
-        passkeys(server, &client, &ann).await?;
         sessions(server, &client, &ann).await?;
+        passkeys(server, &client, &ann).await?;
         let succeeded = succeeded.lock().unwrap_or_else(PoisonError::into_inner);
         for row in OPERATIONS {
             assert!(
@@ -274,6 +274,14 @@ async fn passkeys(server: &TestServer, client: &Client, ann: &TokenResponse) -> 
     let id = server.make_passkey(user_id, "MacBook").await?;
     assert_eq!(client.list_passkeys(token).await?.data[0].id, id);
     assert_eq!(client.rename_passkey(token, id, "Work laptop").await?.name, "Work laptop");
+    let export = client.start_export(token).await?;
+    let mut download = client.download_export(token, export.id).await?;
+    let mut file = Vec::new();
+    while let Some(part) = download.next().await? {
+        file.extend(part);
+    }
+    assert!(file.starts_with(b"PK"), "{file:?}");
+    assert_eq!(client.read_export(token, export.id).await?.downloads_left, 4);
     client.remove_passkey(token, id).await?;
     assert!(client.list_passkeys(token).await?.data.is_empty());
     Ok(())
@@ -289,6 +297,7 @@ async fn sessions(server: &TestServer, client: &Client, ann: &TokenResponse) -> 
     let other = sessions.iter().find(|session| !session.current).context("there is one session only")?.id;
     client.end_session(token, other, MadeTreatment::Recommended).await?;
     client.end_other_sessions(token, MadeTreatment::Keep).await?;
+    assert_eq!(client.secure_account(token, Some(Vec::new())).await?.sessions, 0);
     assert_eq!(client.list_sessions(token, None).await?.data.len(), 1);
     let events = client.list_audit_events(token, &[("event", Some("session.ended"))]).await?.data;
     assert!(!events.is_empty());

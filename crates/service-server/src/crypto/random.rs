@@ -20,7 +20,8 @@ use service_api::{
     ids::{CliTokenId, Id, RequestId},
     shard::Shard,
     token::{
-        AuthorizationCode, BrowserSession, CliToken, Client, Device, DeviceSecret, OtpCode, Token, TokenKind as _,
+        AuthorizationCode, BrowserSession, CliToken, Client, Device, DeviceSecret, OtpCode, SignInReport, Token,
+        TokenKind as _,
     },
 };
 use service_rules::{Timestamp, otp};
@@ -117,6 +118,11 @@ pub fn authorization_code(shard: Shard) -> anyhow::Result<Token<AuthorizationCod
 
 /// Returns the cookie value of a browser session in this shard.
 pub fn session(shard: Shard) -> anyhow::Result<Token<BrowserSession>> {
+    Ok(Token::in_shard(shard, bytes()?))
+}
+
+/// Returns the secret in the link of a mail about a sign-in of a user in this shard.
+pub fn sign_in_report(shard: Shard) -> anyhow::Result<Token<SignInReport>> {
     Ok(Token::in_shard(shard, bytes()?))
 }
 

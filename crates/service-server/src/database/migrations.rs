@@ -21,6 +21,9 @@ const ALL: &[(&str, &str)] = &[
     ("V12__suppressed_addresses", include_str!("../../migrations/0012_suppressed_addresses.sql")),
     ("V13__support_clients", include_str!("../../migrations/0013_support_clients.sql")),
     ("V14__passkeys", include_str!("../../migrations/0014_passkeys.sql")),
+    ("V15__sign_in_reports", include_str!("../../migrations/0015_sign_in_reports.sql")),
+    ("V16__account_exports", include_str!("../../migrations/0016_account_exports.sql")),
+    ("V18__recovery_codes", include_str!("../../migrations/0018_recovery_codes.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -15,6 +15,7 @@ pub mod operations;
 pub mod operator;
 pub mod passkeys;
 pub mod rate_limit;
+pub(crate) mod recovery_codes;
 mod request_meta;
 pub mod revocation;
 pub mod rotate_signing_keys;

@@ -24,6 +24,7 @@ use crate::{
     database::{self, Connection},
     flows::{
         Actor,
+        recovery_codes::{self, RemovedBy},
         sign_in::{relying_party::RelyingParty, step_up::RecentSignIn},
     },
     mail::Email,
@@ -94,6 +95,7 @@ pub async fn remove(
         store::deletions::insert(&db, removed, now).await?;
         if store::passkeys::count_by_user(&db, actor.user_id).await? == 0 {
             store::passkey_recoveries::delete(&db, actor.user_id).await?;
+            recovery_codes::remove(app, RemovedBy::Request(actor.meta), &db, actor.user_id).await?;
         }
         let details = json!({ "by": actor.basis.to_string() });
         actor.event(EventName::PasskeyRemoved, now, details)?.subject(id).insert(&db).await?;

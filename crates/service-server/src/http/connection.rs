@@ -34,6 +34,7 @@ use tower::ServiceExt as _;
 use crate::{
     http::{
         deadline::NoTimer,
+        download::LongResponse,
         guarded_stream::{GuardedStream, Requests},
     },
     net::server_tls::PeerCertificate,
@@ -138,6 +139,7 @@ where
             let answer = if reads_only { Ok(answer.await) } else { tokio::spawn(answer).await };
             requests.step();
             let mut answer = answer.map_err(io::Error::other)?;
+            requests.set_long(answer.extensions().get::<LongResponse>().is_some());
             if closing.with_response.is_cancelled() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

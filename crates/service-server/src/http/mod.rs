@@ -5,6 +5,7 @@ pub mod caller;
 pub mod connection;
 pub mod cors;
 mod deadline;
+pub mod download;
 pub mod edge;
 pub mod errors;
 pub mod exchange;

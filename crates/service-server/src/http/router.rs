@@ -54,11 +54,15 @@ fn account() -> Vec<Route> {
         at(&endpoints::LIST_SESSIONS, v1::sessions::list),
         at(&endpoints::REVOKE_SESSION, v1::sessions::end),
         at(&endpoints::REVOKE_OTHER_SESSIONS, v1::sessions::end_others),
+        at(&endpoints::SECURE_ACCOUNT, v1::sessions::secure),
         at(&endpoints::LIST_CONSENTS, v1::consents::list),
         at(&endpoints::WITHDRAW_CONSENT, v1::consents::withdraw),
         at(&endpoints::LIST_PASSKEYS, v1::passkeys::list),
         at(&endpoints::RENAME_PASSKEY, v1::passkeys::rename),
         at(&endpoints::REMOVE_PASSKEY, v1::passkeys::remove),
+        at(&endpoints::START_EXPORT, v1::account_exports::start),
+        at(&endpoints::READ_EXPORT, v1::account_exports::read),
+        at(&endpoints::DOWNLOAD_EXPORT, v1::account_exports::download),
         at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
         at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
         at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke),
@@ -170,7 +174,7 @@ fn contents_of<K: OfKind>() -> Vec<Route> {
 }
 
 fn pages() -> Vec<Route> {
-    use pages::{authorize, confirmation, consent, sign_in, sso};
+    use pages::{authorize, confirmation, consent, sign_in, sign_in_report, sso};
     vec![
         page(&endpoints::AUTHORIZE, authorize::by_query),
         page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form),
@@ -183,6 +187,7 @@ fn pages() -> Vec<Route> {
         page(&endpoints::SHOW_SIGN_IN, sign_in::show),
         page(&endpoints::SEND_CODE, sign_in::send),
         page(&endpoints::USE_PASSKEY, sign_in::use_passkey),
+        page(&endpoints::USE_RECOVERY_CODE, sign_in::use_recovery_code),
         page(&endpoints::SHOW_CODE, sign_in::show_code),
         page(&endpoints::ENTER_CODE, sign_in::enter),
         page(&endpoints::RESEND_CODE, sign_in::resend),
@@ -194,6 +199,8 @@ fn pages() -> Vec<Route> {
         page(&endpoints::SHOW_LINK, sso::show_link),
         page(&endpoints::ENTER_LINK_CODE, sso::enter_link),
         page(&endpoints::RESEND_LINK_CODE, sso::resend_link),
+        page(&endpoints::SIGN_IN_REPORT, sign_in_report::show),
+        page(&endpoints::REVOKE_REPORTED_SIGN_IN, sign_in_report::revoke),
         page(&endpoints::SHOW_CONSENT, consent::show),
         page(&endpoints::DECIDE, consent::decide),
         page(&endpoints::SWITCH_ACCOUNT, consent::switch),
@@ -203,17 +210,23 @@ fn pages() -> Vec<Route> {
 }
 
 fn account_pages() -> Vec<Route> {
-    use pages::account::{activity, apps, overview, security, sessions, sign_out, tokens, workspaces};
+    use pages::account::{activity, apps, data, overview, secure, security, sessions, sign_out, tokens, workspaces};
     vec![
         page(&endpoints::ACCOUNT, overview::show),
         page(&endpoints::ACCOUNT_SECURITY, security::show),
         page(&endpoints::ACCOUNT_NEW_PASSKEY, security::new),
         page(&endpoints::ACCOUNT_ADD_PASSKEY, security::add),
         page(&endpoints::ACCOUNT_BEGIN_PASSKEY_RECOVERY, security::begin_recovery),
+        page(&endpoints::ACCOUNT_CREATE_RECOVERY_CODES, security::create_recovery_codes),
         page(&endpoints::ACCOUNT_STOP_PASSKEY_RECOVERY, security::stop_recovery),
         page(&endpoints::ACCOUNT_RENAME_PASSKEY, security::rename),
         page(&endpoints::ACCOUNT_CONFIRM_REMOVE_PASSKEY, security::confirm_remove),
         page(&endpoints::ACCOUNT_REMOVE_PASSKEY, security::remove),
+        page(&endpoints::ACCOUNT_SECURE_PAGE, secure::show),
+        page(&endpoints::ACCOUNT_SECURE_FORM, secure::secure),
+        page(&endpoints::ACCOUNT_DATA, data::show),
+        page(&endpoints::ACCOUNT_START_EXPORT, data::start),
+        page(&endpoints::ACCOUNT_DOWNLOAD_EXPORT, data::download),
         page(&endpoints::ACCOUNT_SESSIONS, sessions::show),
         page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end),
         page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all),

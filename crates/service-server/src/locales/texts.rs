@@ -28,7 +28,7 @@ texts! {
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
         workspace: Workspace, connections: Connections, confirm: Confirm, done: DoneTexts,
-        confirmation: Confirmation, problem: Problem, manual: Manual,
+        confirmation: Confirmation, sign_in_report: SignInReport, problem: Problem, manual: Manual,
         made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
         revoked_with_session: RevokedWithSession, mail: Mail,
@@ -54,7 +54,13 @@ texts! {
         token_exposed: MailTokenExposed, domain_failing: MailDomainFailing, domain_lost: MailDomainLost,
         domain_record: MailDomainRecord, passkey_added: MailPasskey, passkey_removed: MailPasskey,
         passkey_copied: MailPasskeyCopied, passkey_recovery_begun: MailPasskeyRecoveryBegun,
-        passkey_recovery_ended: MailPasskeyRecoveryEnded,
+        passkey_recovery_ended: MailPasskeyRecoveryEnded, passkey_recovery_stopped: MailPasskey,
+        new_sign_in: MailNewSignIn, account_secured: MailAccountSecured,
+        recovery_codes_created: MailPasskey, recovery_codes_removed: MailPasskey,
+        recovery_code_used: MailRecoveryCodeUsed,
+    }
+    MailRecoveryCodeUsed {
+        subject: Text, happened: Sentence, left: Plural,
     }
     MailDomainFailing {
         subject: Text, happened: Sentence, lost: Sentence,
@@ -88,6 +94,16 @@ texts! {
     }
     MailPasskeyRecoveryBegun {
         subject: Text, happened: Sentence, next: Text, stop: Text,
+    }
+    MailNewSignIn {
+        device: MailNewSignInKind, app: MailNewSignInKind, on: Text, with: Text, ignore: Text, report: Text,
+        report_hint: Sentence,
+    }
+    MailNewSignInKind {
+        subject: Text, happened: Sentence,
+    }
+    MailAccountSecured {
+        subject: Text, happened: Sentence, passkeys: Text,
     }
     MailPasskeyRecoveryEnded {
         subject: Text, happened: Sentence, next: Text,
@@ -125,7 +141,7 @@ texts! {
         plain: Sentence, compromised: Sentence, cli_token: Text, session: Text, invitation: Text,
     }
     Made {
-        cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence, passkey: Sentence,
+        cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence, passkey: Sentence, recovery_codes: Sentence,
     }
     Manual {
         title: Text, chapters: Text,
@@ -227,7 +243,12 @@ texts! {
         title: Text, signed_in_as: Sentence, sign_out: Text, gone: Text, session_gone: Text, latest: Text,
         older: Text, last_used: Text, workspace: Text, permissions: Text, created: Text, from: Sentence,
         nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
-        sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated, security: AccountSecurity,
+        sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
+        security: AccountSecurity, recovery_codes: AccountRecoveryCodes, secure: AccountSecure, data: AccountData,
+    }
+    SignInReport {
+        title: Text, happened: Sentence, ended: Sentence, made: Plural, was_you: Text, effect: Text, button: Text,
+        done_title: Text, done: Text, next: Text, gone: Text, gone_text: Text, gone_next: Text,
     }
     Confirm {
         revoke_token: Sentence, revoke_token_text: Text, revoke_tokens: Text, revoke_tokens_text: Text,
@@ -243,7 +264,21 @@ texts! {
         member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
         domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
         passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
-        passkey_recovery_stopped: Text,
+        passkey_recovery_stopped: Text, account_secured: Text, export_started: Text,
+    }
+    AccountData {
+        title: Text, open: Text, open_hint: Text, lead: Text, contents: Text, ready: Text, started: Text, expires: Text, status: Text,
+        not_downloaded: Text, downloaded: Text, running: Text, used_up: Text, download: Text, effect: Text, button: Text,
+        limited: Sentence, is_running: Text, too_often: Text,
+    }
+    AccountSecure {
+        title: Text, open: Text, open_hint: Text, lead: Text, none: Text, details: Text, used: Sentence,
+        used_from: Sentence, unused: Sentence,
+        invitations: Plural, passkeys: Text, passkeys_hint: Text, keep: Sentence, effect: Text, button: Text,
+    }
+    AccountRecoveryCodes {
+        heading: Text, hint: Text, none: Text, left: Plural, create: Text, title: Text, lead: Text, once: Text, usage: Text,
+        back: Text,
     }
     AccountSecurity {
         passkeys: Text, lead: Text, none: Text, never: Text, backed_up: Text, this_device: Text, where_kept: Text,
@@ -252,7 +287,7 @@ texts! {
         new_title: Text, new_lead: Text, name: Text, name_hint: Text, create: Text, script: Text,
         recovery: Text, recovery_lead: Text, recovery_begin: Text, recovery_due: Sentence, recovery_stop: Text,
         not_created: Text, exists: Text, refused: Text, in_use: Text, too_many: Sentence,
-        invalid_name: Text,
+        invalid_name: Text, none_counts: Text,
     }
     AccountTokenCreated {
         title: Text, lead: Sentence, token: Text, copy: Text, once: Text, usage_heading: Text, usage: Text,
@@ -304,7 +339,8 @@ texts! {
         title: Text, heading: Text, to_app: Sentence, to_account: Text, email: Text, hint: Text, next: Text,
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
         passkey: Text, passkey_refused: Text,
-        passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, confirm: Text,
+        passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, confirm: Text, recovery_code: Text,
+        recovery_hint: Text, recovery_use: Text, recovery_later: Text, recovery_wrong: Text, recovery_too_early: Text,
     }
     Sso {
         continue_with: Sentence, at_host: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,

@@ -107,6 +107,7 @@ impl Texts {
             Made::AppSession => self.made.app_session.with("name", name),
             Made::Invitation => self.made.invitation.with("name", name),
             Made::Passkey => self.made.passkey.with("name", name),
+            Made::RecoveryCodes => self.made.recovery_codes.clone(),
         };
         sentence.with("date", self.moment(made_at)).to_string()
     }

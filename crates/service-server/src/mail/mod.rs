@@ -17,9 +17,10 @@ use lettre::{
 use serde::{Deserialize, Serialize};
 use service_api::{
     ids::{ConnectionId, MailId},
-    token::OtpCode,
+    oauth::is_first_party,
+    token::{OtpCode, SignInReport, Token},
 };
-use service_rules::Timestamp;
+use service_rules::{Timestamp, user_agent::UserAgent};
 use zeroize::Zeroizing;
 
 use self::templates::{Writer, Written};
@@ -146,11 +147,54 @@ pub enum Email {
         from: String,
         due_at: Timestamp,
     },
+    /// The removal of all passkeys was stopped.
+    PasskeyRecoveryStopped {
+        to: String,
+        at: Timestamp,
+        from: String,
+    },
     /// All passkeys were removed, because the user had lost them.
     PasskeyRecoveryEnded {
         to: String,
         /// Their names.
         removed: Vec<String>,
+    },
+    RecoveryCodesCreated {
+        to: String,
+        at: Timestamp,
+        from: String,
+        language: Language,
+    },
+    /// The recovery codes of a user no longer work.
+    RecoveryCodesRemoved {
+        to: String,
+        at: Timestamp,
+        from: String,
+    },
+    /// A recovery code was entered in place of a passkey.
+    RecoveryCodeUsed {
+        to: String,
+        /// How many codes are left.
+        left: i32,
+        at: Timestamp,
+        from: String,
+    },
+    /// A sign-in on a device, or with an app, that was new to the account.
+    NewSignIn {
+        to: String,
+        with: SignedInWith,
+        at: Timestamp,
+        from: String,
+        /// The secret of the link that revokes the sign-in.
+        report: Token<SignInReport>,
+    },
+    /// The user revoked everything but the session in use.
+    AccountSecured {
+        to: String,
+        at: Timestamp,
+        from: String,
+        /// The names of the passkeys that were removed.
+        passkeys: Vec<String>,
     },
     /// An owner of a workspace revoked a member's credential for it.
     CredentialRevoked {
@@ -198,6 +242,37 @@ pub enum Email {
         /// Whether another workspace has proved the domain.
         taken_over: bool,
     },
+}
+
+/// What a user signed in with, as a mail names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum SignedInWith {
+    /// A browser and its system, as [`UserAgent::to_stored`] writes them.
+    Browser(String),
+    /// A client of this service, by its id.
+    Client(String),
+    /// An app of others, by the host that it is on. Its name is not mailed, because others chose it.
+    App(String),
+}
+
+impl SignedInWith {
+    /// A browser.
+    #[must_use]
+    pub fn browser(agent: UserAgent) -> Self {
+        Self::Browser(agent.to_stored())
+    }
+
+    /// A client of this service.
+    #[must_use]
+    pub fn client(id: &str) -> Self {
+        Self::Client(id.to_owned())
+    }
+
+    /// A client whose answers are sent to this host.
+    #[must_use]
+    pub fn app(client_id: &str, host: &str) -> Self {
+        if is_first_party(client_id) { Self::client(client_id) } else { Self::App(host.to_owned()) }
+    }
 }
 
 /// A credential that an owner of a workspace revoked.
@@ -278,13 +353,19 @@ impl Email {
             | Self::CliTokenCreated { language, .. }
             | Self::PasskeyAdded { language, .. }
             | Self::PasskeyRemoved { language, .. }
+            | Self::RecoveryCodesCreated { language, .. }
             | Self::Invitation { language, .. } => *language,
             Self::SessionReplayed { .. }
             | Self::BreakGlassUsed { .. }
             | Self::CliTokenEnds { .. }
             | Self::PasskeyCopied { .. }
             | Self::PasskeyRecoveryBegun { .. }
+            | Self::PasskeyRecoveryStopped { .. }
             | Self::PasskeyRecoveryEnded { .. }
+            | Self::RecoveryCodesRemoved { .. }
+            | Self::RecoveryCodeUsed { .. }
+            | Self::NewSignIn { .. }
+            | Self::AccountSecured { .. }
             | Self::CredentialRevoked { .. }
             | Self::TokenLeaked { .. }
             | Self::TokenExposed { .. }
@@ -309,7 +390,13 @@ impl Email {
             Self::PasskeyRemoved { .. } => "passkey removed",
             Self::PasskeyCopied { .. } => "passkey copied",
             Self::PasskeyRecoveryBegun { .. } => "passkey recovery begun",
+            Self::PasskeyRecoveryStopped { .. } => "passkey recovery stopped",
             Self::PasskeyRecoveryEnded { .. } => "passkey recovery ended",
+            Self::RecoveryCodesCreated { .. } => "recovery codes created",
+            Self::RecoveryCodesRemoved { .. } => "recovery codes removed",
+            Self::RecoveryCodeUsed { .. } => "recovery code used",
+            Self::NewSignIn { .. } => "new sign-in",
+            Self::AccountSecured { .. } => "account secured",
             Self::CredentialRevoked { .. } => "credential revoked",
             Self::Invitation { .. } => "invitation",
             Self::TokenLeaked { .. } => "token leaked",
@@ -334,7 +421,13 @@ impl Email {
             | Self::PasskeyRemoved { to, .. }
             | Self::PasskeyCopied { to, .. }
             | Self::PasskeyRecoveryBegun { to, .. }
+            | Self::PasskeyRecoveryStopped { to, .. }
             | Self::PasskeyRecoveryEnded { to, .. }
+            | Self::RecoveryCodesCreated { to, .. }
+            | Self::RecoveryCodesRemoved { to, .. }
+            | Self::RecoveryCodeUsed { to, .. }
+            | Self::NewSignIn { to, .. }
+            | Self::AccountSecured { to, .. }
             | Self::CredentialRevoked { to, .. }
             | Self::Invitation { to, .. }
             | Self::TokenLeaked { to, .. }

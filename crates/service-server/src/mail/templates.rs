@@ -1,13 +1,17 @@
 //! What each mail says.
 
 use askama::Template as _;
-use service_rules::{Timestamp, lifetimes};
+use service_api::{
+    endpoints,
+    token::{SignInReport, Token},
+};
+use service_rules::{Timestamp, lifetimes, user_agent::UserAgent};
 use zeroize::Zeroizing;
 
 use crate::{
     locales::{Sentence, Text, Texts},
     mail::{
-        Email, MadeThings, RevokedCredential,
+        Email, MadeThings, RevokedCredential, SignedInWith,
         blocks::{Block, HtmlMail, TextMail},
     },
 };
@@ -130,11 +134,40 @@ impl Email {
                 let stop = writer.link(&texts.stop, "/account/security");
                 (&texts.subject, vec![filled(&happened), Block::Facts(facts), plain(&texts.next), stop])
             }
+            Self::PasskeyRecoveryStopped { at, from, .. } => {
+                let texts = &mail.passkey_recovery_stopped;
+                (&texts.subject, writer.security_change(&texts.happened, *at, from))
+            }
             Self::PasskeyRecoveryEnded { removed, .. } => {
                 let texts = &mail.passkey_recovery_ended;
                 let happened = filled(&writer.at_url(&texts.happened));
                 let review = writer.link(&mail.review, "/account/security");
                 (&texts.subject, vec![happened, Block::List(removed.clone()), plain(&texts.next), review])
+            }
+            Self::RecoveryCodesCreated { at, from, .. } => {
+                let texts = &mail.recovery_codes_created;
+                (&texts.subject, writer.security_change(&texts.happened, *at, from))
+            }
+            Self::RecoveryCodesRemoved { at, from, .. } => {
+                let texts = &mail.recovery_codes_removed;
+                (&texts.subject, writer.security_change(&texts.happened, *at, from))
+            }
+            Self::RecoveryCodeUsed { left, at, from, .. } => {
+                let texts = &mail.recovery_code_used;
+                let mut blocks = writer.security_change(&texts.happened, *at, from);
+                blocks.insert(2, filled(&texts.left.count((*left).into())));
+                (&texts.subject, blocks)
+            }
+            Self::NewSignIn { with, at, from, report, .. } => writer.new_sign_in(with, *at, from, report),
+            Self::AccountSecured { at, from, passkeys, .. } => {
+                let texts = &mail.account_secured;
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let mut blocks = vec![filled(&writer.at_url(&texts.happened)), Block::Facts(facts)];
+                if !passkeys.is_empty() {
+                    blocks.extend([plain(&texts.passkeys), Block::List(passkeys.clone())]);
+                }
+                blocks.extend([plain(&mail.not_you), writer.link(&mail.review, "/account")]);
+                (&texts.subject, blocks)
             }
             Self::CredentialRevoked { credential, workspace, owner, revoked_at, .. } => {
                 let texts = &mail.credential_revoked;
@@ -248,6 +281,40 @@ impl<'a> Writer<'a> {
         let facts = vec![(&mail.name, name.to_owned()), (&mail.time, t.moment(at)), (&mail.address, from.to_owned())];
         let review = self.link(&mail.review, "/account/security");
         vec![filled(&self.at_url(happened)), Block::Facts(facts), plain(&mail.not_you), review]
+    }
+
+    /// A change of how the user signs in, which nothing names.
+    fn security_change(&self, happened: &Sentence, at: Timestamp, from: &str) -> Vec<Block<'a>> {
+        let (t, mail) = (self.t, &self.t.mail);
+        let facts = vec![(&mail.time, t.moment(at)), (&mail.address, from.to_owned())];
+        let review = self.link(&mail.review, "/account/security");
+        vec![filled(&self.at_url(happened)), Block::Facts(facts), plain(&mail.not_you), review]
+    }
+
+    fn new_sign_in(
+        &self,
+        with: &SignedInWith,
+        at: Timestamp,
+        from: &str,
+        report: &Token<SignInReport>,
+    ) -> (&'a Text, Vec<Block<'a>>) {
+        let (t, mail, texts) = (self.t, &self.t.mail, &self.t.mail.new_sign_in);
+        let (kind, label, name) = match with {
+            SignedInWith::Browser(agent) => (&texts.device, &texts.on, t.device(UserAgent::from_stored(agent))),
+            SignedInWith::Client(id) => (&texts.device, &texts.with, t.client_or_app(id).to_string()),
+            SignedInWith::App(host) => (&texts.app, &texts.with, host.clone()),
+        };
+        let facts = vec![(label, name), (&mail.time, t.moment(at)), (&mail.address, from.to_owned())];
+        // The link is a secret, though one that authenticates no user.
+        let path = format!("{}?token={}", endpoints::SIGN_IN_REPORT.path, report.expose());
+        let blocks = vec![
+            filled(&self.at_url(&kind.happened)),
+            Block::Facts(facts),
+            plain(&texts.ignore),
+            self.link(&texts.report, &path),
+            filled(&texts.report_hint.with("wait", t.duration(lifetimes::SIGN_IN_REPORT))),
+        ];
+        (&kind.subject, blocks)
     }
 
     fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {

@@ -1,13 +1,16 @@
 //! Every mail, in every language: its layout, its subject and where it leads.
 
-use service_api::{ids::ConnectionId, token::OtpCode};
+use service_api::{
+    ids::ConnectionId,
+    token::{OtpCode, SignInReport, Token, TokenKind as _},
+};
 use uuid::Uuid;
 
 use crate::{
     brand::Brand,
     locales::{Language, Locales},
     mail::{
-        Email, MadeThings, RevokedCredential,
+        Email, MadeThings, RevokedCredential, SignedInWith,
         templates::{Writer, Written},
     },
 };
@@ -29,7 +32,7 @@ fn all(language: Language) -> Vec<Email> {
     let connection_id = ConnectionId::from(Uuid::nil());
     let made = || MadeThings { revoked: vec![text()], kept: vec![text()] };
     let scopes = || "read write".to_owned();
-    vec![
+    let mut mails = vec![
         Email::SignInCode {
             to: to(),
             code: code(),
@@ -62,11 +65,6 @@ fn all(language: Language) -> Vec<Email> {
             language,
         },
         Email::CliTokenEnds { to: to(), name: text(), hint: "…a1B2".to_owned(), expires_at: at },
-        Email::PasskeyAdded { to: to(), name: text(), at, from: from(), language },
-        Email::PasskeyRemoved { to: to(), name: text(), at, from: from(), language },
-        Email::PasskeyRecoveryBegun { to: to(), at, from: from(), due_at: at },
-        Email::PasskeyRecoveryEnded { to: to(), removed: vec![text()] },
-        Email::PasskeyCopied { to: to(), name: text(), at, from: from() },
         Email::CredentialRevoked {
             to: to(),
             credential: RevokedCredential::CliToken(text()),
@@ -79,6 +77,36 @@ fn all(language: Language) -> Vec<Email> {
         Email::TokenExposed { to: to(), what: text(), sent_at: at },
         Email::DomainFailing { to: to(), domain: "acme.test".to_owned(), record: text(), lost_at: at },
         Email::DomainLost { to: to(), domain: "acme.test".to_owned(), record: text(), taken_over: false },
+    ];
+    mails.extend(about_security(language));
+    mails
+}
+
+/// One mail of each kind about passkeys, recovery codes, new sign-ins and securing.
+fn about_security(language: Language) -> Vec<Email> {
+    let at = "2027-01-15T08:00:00Z".parse().unwrap();
+    let (to, from) = (|| "ann@acme.test".to_owned(), || "192.0.2.7".to_owned());
+    let new_sign_in = |with| Email::NewSignIn {
+        to: to(),
+        with,
+        at,
+        from: from(),
+        report: Token::from_body(&[7; SignInReport::BODY]),
+    };
+    vec![
+        Email::PasskeyAdded { to: to(), name: text(), at, from: from(), language },
+        Email::PasskeyRemoved { to: to(), name: text(), at, from: from(), language },
+        Email::PasskeyRecoveryBegun { to: to(), at, from: from(), due_at: at },
+        Email::PasskeyRecoveryStopped { to: to(), at, from: from() },
+        Email::RecoveryCodesCreated { to: to(), at, from: from(), language },
+        Email::RecoveryCodesRemoved { to: to(), at, from: from() },
+        Email::RecoveryCodeUsed { to: to(), left: 9, at, from: from() },
+        Email::PasskeyRecoveryEnded { to: to(), removed: vec![text()] },
+        Email::PasskeyCopied { to: to(), name: text(), at, from: from() },
+        new_sign_in(SignedInWith::Browser("Firefox/Linux".to_owned())),
+        new_sign_in(SignedInWith::Client("service-cli".to_owned())),
+        new_sign_in(SignedInWith::App(text())),
+        Email::AccountSecured { to: to(), at, from: from(), passkeys: vec![text()] },
     ]
 }
 
@@ -131,7 +159,7 @@ fn every_mail_but_one_with_a_code_has_a_button_to_a_page_of_the_service_fh_12() 
             let links: Vec<_> = html.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
             for link in links {
                 let path = link.strip_prefix(URL).unwrap_or_else(|| panic!("{subject} leads to {link}"));
-                let known = ["/account", "/workspaces", "/sso/start?connection="];
+                let known = ["/account", "/workspaces", "/sso/start?connection=", "/sign-in-report?token="];
                 assert!(known.iter().any(|page| path.starts_with(page)), "{subject}: {link}");
                 assert!(text.lines().any(|line| line == link), "{subject}: {text}");
             }

@@ -38,6 +38,7 @@ pub async fn insert(db: &Connection, new: &NewBrowserSession<'_>) -> Result<(), 
 }
 
 /// What a session is found by: the SHA-256 of its cookie, and the shard that the cookie carries.
+#[derive(Clone, Copy)]
 pub struct CookieKey {
     pub digest: [u8; 32],
     pub shard: Shard,

@@ -252,6 +252,12 @@ pub async fn delete_without_sessions(
     .await
 }
 
+/// Withdraws all consents of a user.
+pub async fn delete_by_user(db: &Connection, user_id: UserId) -> Result<(), Error> {
+    let sql = r"delete from consents where user_id = $1 and shard = $2";
+    db.execute(sql, &[&user_id.uuid(), &user_id.shard().number()]).await.map(drop)
+}
+
 /// Withdraws all consents of a user to a client.
 pub async fn delete_by_client(db: &Connection, user_id: UserId, client_id: &str) -> Result<u64, Error> {
     let sql = r"delete from consents where user_id = $1 and client_id = $2 and shard = $3";

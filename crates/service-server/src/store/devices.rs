@@ -97,6 +97,12 @@ pub async fn delete_by_user(db: &Connection, user_id: UserId, keep: Option<&Dige
     delete_rows(db, user_id, &digests).await
 }
 
+/// Deletes a device of a user.
+pub async fn delete_one(db: &Connection, user_id: UserId, digest: &[u8]) -> Result<(), Error> {
+    user_devices::delete(db, user_id, digest).await?;
+    delete_rows(db, user_id, &[digest.to_vec()]).await
+}
+
 /// Deletes what a user has on these devices, with one statement for each shard.
 async fn delete_rows(db: &Connection, user_id: UserId, digests: &[Vec<u8>]) -> Result<(), Error> {
     let mut by_shard = BTreeMap::<_, Vec<&[u8]>>::new();

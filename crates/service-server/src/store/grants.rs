@@ -273,8 +273,11 @@ pub async fn mark_all_revoked(
     let rows = db
         .query(
             r"update grants set revoked_at = $2, revoked_because = $3
-               where user_id = $1 and shard = $6 and revoked_at is null and expires_at > $2
-                 and ($4::uuid is null or id <> $4) and ($5::uuid is null or workspace_id = $5)
+               where shard = $6 and id in
+                     (select id from grants
+                       where user_id = $1 and shard = $6 and revoked_at is null and expires_at > $2
+                         and ($4::uuid is null or id <> $4) and ($5::uuid is null or workspace_id = $5)
+                       order by id for update)
               returning id",
             &[&user_id.uuid(), &now, &reason.as_str(), &except, &workspace, &user_id.shard().number()],
         )

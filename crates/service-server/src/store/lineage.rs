@@ -1,7 +1,7 @@
 //! Lineage: what sessions created, read from the `made_by` columns of several tables.
 
 use service_api::{
-    ids::{CliTokenId, GrantId, Id as _, InvitationId, PasskeyId, UserId, WorkspaceId},
+    ids::{CliTokenId, GrantId, Id as _, InvitationId, PasskeyId, RecoveryCodesId, UserId, WorkspaceId},
     oauth::SERVICE_MCP,
 };
 use service_rules::{Timestamp, lineage::Made};
@@ -62,11 +62,28 @@ pub async fn list_made(
               select 'passkey', id, name, made_by, created_at, last_used_at, null
                 from passkeys
                where user_id = $1 and shard = $5 and made_by = any ($2)
+               union all
+              select 'recovery_codes', id, '', made_by, created_at, null, null
+                from recovery_codes
+               where user_id = $1 and shard = $5 and made_by = any ($2)
                order by created_at desc",
             &[&user_id.uuid(), &makers, &now, &SERVICE_MCP, &user_id.shard().number()],
         )
         .await?;
     rows.iter().map(found).collect()
+}
+
+/// Returns the sessions that these sessions of a user created and that have ended: what they created may still be live.
+pub async fn list_ended(
+    db: &Connection,
+    user_id: UserId,
+    makers: &[String],
+    now: Timestamp,
+) -> Result<Vec<GrantId>, Error> {
+    let sql = r"select id from grants
+                 where user_id = $1 and shard = $4 and made_by = any ($2) and (revoked_at is not null or expires_at <= $3)";
+    let rows = db.query(sql, &[&user_id.uuid(), &makers, &now, &user_id.shard().number()]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()
 }
 
 fn found(row: &Row) -> Result<LineageItem, Error> {
@@ -76,6 +93,7 @@ fn found(row: &Row) -> Result<LineageItem, Error> {
         "mcp_pair" => (Made::McpPair, GrantId::from(key).to_string()),
         "app_session" => (Made::AppSession, GrantId::from(key).to_string()),
         "passkey" => (Made::Passkey, PasskeyId::from(key).to_string()),
+        "recovery_codes" => (Made::RecoveryCodes, RecoveryCodesId::from(key).to_string()),
         _ => (Made::Invitation, InvitationId::from(key).to_string()),
     };
     Ok(LineageItem {

@@ -9,6 +9,7 @@
 //! database. The other tables belong to no user, and every database has them for
 //! itself. See `service_api::shard`.
 
+pub mod account_exports;
 pub mod address_key;
 pub mod audit_events;
 pub mod audit_keys;
@@ -49,9 +50,12 @@ pub mod pack_search;
 pub mod passkey_credentials;
 pub mod passkey_recoveries;
 pub mod passkeys;
+pub mod personal_data;
+pub mod personal_sign_ins;
 pub mod rates;
 pub mod received_invitations;
 pub mod recent_hits;
+pub mod recovery_codes;
 pub mod revocations;
 pub mod root_key_checks;
 pub mod routed_domains;
@@ -59,6 +63,7 @@ pub mod sent_invitations;
 pub mod servers;
 pub mod several;
 pub mod sign_in_flows;
+pub mod sign_in_reports;
 pub mod signing_keys;
 pub mod space_usage;
 pub mod support_clients;

@@ -7,6 +7,7 @@ use service_rules::{Timestamp, email::Address, otp};
 use crate::{
     crypto::{digest::Digest, root_keys::Mac},
     database::{Connection, Error},
+    store::emails::EmailKey,
 };
 
 /// Stores a code. A code of the same address, client and context is replaced.
@@ -125,6 +126,12 @@ pub async fn mark_consumed(db: &Connection, id: OtpId, now: Timestamp) -> Result
         )
         .await?;
     Ok(changed == 1)
+}
+
+/// Deletes every code of an address.
+pub async fn delete_by_address(db: &Connection, email: EmailKey<'_>) -> Result<(), Error> {
+    let sql = r"delete from otps where address = $1 and shard = $2";
+    db.execute(sql, &[&email.address.as_str(), &email.shard.number()]).await.map(drop)
 }
 
 /// Deletes a batch of expired codes.

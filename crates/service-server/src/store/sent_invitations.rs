@@ -38,7 +38,7 @@ pub async fn count(db: &Connection, user_id: UserId, now: Timestamp) -> Result<i
 }
 
 /// Returns the ids of the invitations that a user sent.
-pub(super) async fn list_ids(db: &Connection, user_id: UserId) -> Result<Vec<InvitationId>, Error> {
+pub async fn list_ids(db: &Connection, user_id: UserId) -> Result<Vec<InvitationId>, Error> {
     let sql = r"select id from sent_invitations where user_id = $1 and shard = $2";
     let rows = db.query(sql, &[&user_id.uuid(), &user_id.shard().number()]).await?;
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("id")?.into())).collect()

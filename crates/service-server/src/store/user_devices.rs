@@ -47,9 +47,9 @@ pub(super) async fn delete_by_user(
 }
 
 /// Deletes one device of a user.
-pub(super) async fn delete(db: &Connection, user_id: UserId, digest: &Digest) -> Result<(), Error> {
+pub(super) async fn delete(db: &Connection, user_id: UserId, digest: &[u8]) -> Result<(), Error> {
     let sql = r"delete from user_devices where user_id = $1 and digest = $2 and shard = $3";
-    db.execute(sql, &[&user_id.uuid(), &digest.as_slice(), &user_id.shard().number()]).await.map(drop)
+    db.execute(sql, &[&user_id.uuid(), &digest, &user_id.shard().number()]).await.map(drop)
 }
 
 /// Deletes a batch of expired devices.

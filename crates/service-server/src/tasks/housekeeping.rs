@@ -215,6 +215,8 @@ enum Expired {
     UnseenBrowserSessions,
     Clients,
     SignInFlows,
+    SignInReports,
+    AccountExports,
     AuthorizationCodes,
     ClientAssertions,
     LogoutTokens,
@@ -232,7 +234,7 @@ enum Expired {
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 27] = [
+const EXPIRED_ROWS: [(&str, Expired); 29] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
@@ -246,6 +248,8 @@ const EXPIRED_ROWS: [(&str, Expired); 27] = [
     ("browser_sessions", Expired::UnseenBrowserSessions),
     ("clients", Expired::Clients),
     ("sign_in_flows", Expired::SignInFlows),
+    ("sign_in_reports", Expired::SignInReports),
+    ("account_exports", Expired::AccountExports),
     ("authorization_codes", Expired::AuthorizationCodes),
     ("client_assertions", Expired::ClientAssertions),
     ("logout_tokens", Expired::LogoutTokens),
@@ -298,6 +302,8 @@ impl Expired {
                 store::clients::delete_unused(db, unused, abandoned, size).await
             }
             Self::SignInFlows => store::sign_in_flows::delete_expired(db, batch).await,
+            Self::SignInReports => store::sign_in_reports::delete_expired(db, batch).await,
+            Self::AccountExports => store::account_exports::delete_expired(db, batch).await,
             Self::AuthorizationCodes => {
                 store::authorization_codes::delete_expired(db, before(lifetimes::AUTHORIZATION_CODE_KEPT), size).await
             }

@@ -21,6 +21,8 @@ pub(super) const BOUNCE_OUTCOMES: &[&str] = &["suppressed", "ignored", "refused"
 pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswered"];
 /// The limits that all nodes share, as `RateLimit-Policy` names them.
 pub(super) const LIMITS: &[&str] = &[
+    "account-exports",
+    "account-secured-mails",
     "break-glass",
     "browsers-device",
     "browsers-network",
@@ -40,6 +42,7 @@ pub(super) const LIMITS: &[&str] = &[
     "login-options-device",
     "login-options-network",
     "logouts-network",
+    "new-sign-in-mails",
     "otp-address",
     "otp-address-network",
     "otp-context",
@@ -54,6 +57,7 @@ pub(super) const LIMITS: &[&str] = &[
     "passkey-copied",
     "passkey-failures-network",
     "passkey-recoveries",
+    "recovery-codes",
     "registrations-network",
     "sso-device",
     "sso-network",
@@ -63,6 +67,8 @@ pub(super) const LIMITS: &[&str] = &[
     "tokens_per_user",
 ];
 pub(super) const PASSKEY_SIGN_IN_OUTCOMES: &[&str] = &["signed_in", "refused", "copied", "sso_required", "error"];
+pub(super) const EXPORT_DOWNLOAD_OUTCOMES: &[&str] =
+    &["finished", "disconnected", "session_ended", "superseded", "too_slow", "failed"];
 pub(super) const SSO_LOGOUT_OUTCOMES: &[&str] = &["signed_out", "refused", "limited", "failed"];
 pub(super) const SSO_SIGN_IN_OUTCOMES: &[&str] = &[
     "signed_in",

@@ -10,6 +10,8 @@ use prometheus_client::{
 use service_rules::{Timestamp, rotation::RotationVerdict};
 
 use super::{
+    account_metrics::AccountMetrics,
+    export_metrics::ExportMetrics,
     labels::{
         self, BuildLabels, LimitLabels, OutcomeLabels, ProviderLabels, RequestLabels, RouteLabels, SupportLabels,
         TableLabels, TaskLabels, ToolLabels,
@@ -29,6 +31,8 @@ pub struct Metrics {
     domain_checks: Family<OutcomeLabels, Counter>,
     sso_sign_ins: Family<OutcomeLabels, Counter>,
     passkey_sign_ins: Family<OutcomeLabels, Counter>,
+    pub account: AccountMetrics,
+    pub exports: ExportMetrics,
     sso_logouts: Family<OutcomeLabels, Counter>,
     task_last_success: Family<TaskLabels, Gauge<f64, AtomicU64>>,
     limit_refusals: Family<LimitLabels, Counter>,
@@ -117,6 +121,8 @@ impl Metrics {
             domain_checks: Family::default(),
             sso_sign_ins: Family::default(),
             passkey_sign_ins: Family::default(),
+            account: AccountMetrics::default(),
+            exports: ExportMetrics::default(),
             sso_logouts: Family::default(),
             task_last_success: Family::default(),
             limit_refusals: Family::default(),
@@ -221,6 +227,8 @@ impl Metrics {
             "Attempts to sign in by a passkey, by outcome",
             self.passkey_sign_ins.clone(),
         );
+        self.account.register(registry);
+        self.exports.register(registry);
         registry.register(
             "sso_sign_ins",
             "Sign-ins through companies' identity providers, by outcome",

@@ -1,8 +1,10 @@
 //! Logs, metrics and traces. None of them contains secrets, addresses or names: logs have ids, metrics and traces have
 //! route templates.
 
+mod account_metrics;
 pub mod alarms;
 pub mod current_request;
+pub mod export_metrics;
 pub mod labels;
 mod log_format;
 mod log_writer;

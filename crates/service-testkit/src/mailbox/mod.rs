@@ -102,10 +102,16 @@ impl Mailbox {
             }
         };
         timeout(MAIL_TIMEOUT, arrived).await.unwrap_or_else(|_| {
-            let present: Vec<String> =
-                self.mails().iter().map(|mail| format!("{:?} to {}", mail.subject, mail.to.join(", "))).collect();
+            let mails = self.mails();
+            // The last ones say enough about why the wanted one is missing.
+            let last = mails.iter().rev().take(SHOWN_MAILS);
+            let present: Vec<_> = last.map(|mail| format!("{:?} to {}", mail.subject, mail.to.join(", "))).collect();
             let seconds = MAIL_TIMEOUT.as_secs();
-            Err(anyhow::anyhow!("no new mail to {address} in {seconds} s; the mailbox has [{}]", present.join("; ")))
+            Err(anyhow::anyhow!(
+                "no new mail to {address} in {seconds} s; the mailbox has {}, the last of them [{}]",
+                mails.len(),
+                present.join("; ")
+            ))
         })
     }
 
@@ -170,6 +176,8 @@ impl Mailbox {
 }
 
 const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Mails that a failure lists.
+const SHOWN_MAILS: usize = 20;
 
 struct State {
     smtp_address: SocketAddr,

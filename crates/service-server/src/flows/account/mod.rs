@@ -2,7 +2,11 @@
 
 pub mod activity;
 pub mod apps;
+pub mod export;
 pub mod passkeys;
+pub mod recovery_codes;
+pub mod reported_sign_in;
+pub mod secure;
 pub mod sessions;
 pub mod tokens;
 
@@ -15,7 +19,7 @@ use crate::{
     database,
     flows::{
         Actor, RequestMeta,
-        account::passkeys::PasskeyRefusal,
+        account::{export::ExportError, passkeys::PasskeyRefusal, secure::SecureError},
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
         oauth::consents::{self, ConsentsError},
@@ -44,6 +48,8 @@ pub enum AccountError {
     Token(CliTokenError),
     #[error("the passkey was not added: {0}")]
     Passkey(#[from] PasskeyRefusal),
+    #[error("the export was not started or downloaded: {0}")]
+    Export(ExportError),
     #[error(transparent)]
     InvalidCursor(#[from] InvalidCursor),
     #[error(transparent)]
@@ -104,6 +110,28 @@ impl From<PasskeyChangeError> for AccountError {
             PasskeyChangeError::Name(refusal) => Self::Passkey(refusal.into()),
             PasskeyChangeError::Database(error) => error.into(),
             PasskeyChangeError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<SecureError> for AccountError {
+    fn from(error: SecureError) -> Self {
+        match error {
+            SecureError::SessionEnded => Self::NotSignedIn,
+            SecureError::Database(error) => error.into(),
+            SecureError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<ExportError> for AccountError {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::NotFound => Self::NotFound,
+            ExportError::SessionEnded | ExportError::Bearer(_) => Self::NotSignedIn,
+            ExportError::Database(error) => error.into(),
+            ExportError::Defect(error) => error.into(),
+            refusal => Self::Export(refusal),
         }
     }
 }

@@ -16,7 +16,7 @@ use service_rules::{
     limits::Limited,
     passkeys::{MAX_PASSKEYS, NewPasskey, PasskeyError, RegistrationResponse, judge_registration},
     signing::later,
-    step_up as rules,
+    step_up::{self as rules, StepUp},
 };
 
 use crate::{
@@ -40,6 +40,8 @@ use crate::{
     },
 };
 
+pub use crate::store::recovery_codes::RecoveryCodesLeft;
+
 /// Why a passkey was not added.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum PasskeyRefusal {
@@ -51,6 +53,8 @@ pub enum PasskeyRefusal {
     InUse,
     #[error("the user has {MAX_PASSKEYS} passkeys")]
     TooMany,
+    #[error("no passkey of the user counts")]
+    NoneCounts,
     #[error(transparent)]
     Name(#[from] DisplayNameError),
     #[error(transparent)]
@@ -64,6 +68,9 @@ pub struct PasskeyList {
     pub available: bool,
     /// When all passkeys will be removed, because the user has lost them.
     pub recovery_due: Option<Timestamp>,
+    pub recovery_codes: Option<RecoveryCodesLeft>,
+    /// Whether a passkey counts, so that the user can create recovery codes.
+    pub counts: bool,
 }
 
 pub async fn list(app: &App, browser: &Browser) -> Result<PasskeyList, AccountError> {
@@ -71,7 +78,10 @@ pub async fn list(app: &App, browser: &Browser) -> Result<PasskeyList, AccountEr
     let db = app.database.connect().await?;
     let listed = store::passkeys::list_by_user(&db, user_id).await?;
     let recovery_due = store::passkey_recoveries::find(&db, user_id).await?;
-    Ok(PasskeyList { passkeys: listed, available: passkeys::are_available(app), recovery_due })
+    let recovery_codes = store::recovery_codes::find(&db, user_id).await?;
+    let counts = step_up::of_user(app, &db, user_id, app.clock.now()).await? == StepUp::NoCode;
+    let available = passkeys::are_available(app);
+    Ok(PasskeyList { passkeys: listed, available, recovery_due, recovery_codes, counts })
 }
 
 /// Begins to add a passkey; returns what the page asks the browser for.

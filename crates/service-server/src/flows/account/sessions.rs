@@ -6,14 +6,14 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{BrowserSessionId, GrantId, Id as _, WorkspaceId},
+    ids::{BrowserSessionId, GrantId, Id as _, UserId, WorkspaceId},
     sessions::{MadeTreatment, Session, SessionClient},
 };
 use service_rules::{Timestamp, consent, lineage::Event, rotation};
 
 use crate::{
     app::App,
-    database::Connection,
+    database::{self, Connection},
     flows::{
         RequestMeta,
         account::{AccountError, actor, signed_in},
@@ -196,21 +196,32 @@ pub enum SessionKind {
 
 /// Finds a session of a client, or a browser, of the user. One that was revoked is not found.
 pub async fn find(app: &App, browser: &Browser, id: &str) -> Result<FoundSession, AccountError> {
-    let (user_id, now) = (signed_in(browser)?.user_id, app.clock.now());
     let db = app.database.connect().await?;
+    find_of_user(app, &db, signed_in(browser)?.user_id, id).await?.ok_or(AccountError::NotFound)
+}
+
+/// Finds a session of a client, or a browser, of a user. One that was revoked is not found.
+pub(crate) async fn find_of_user(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+    id: &str,
+) -> Result<Option<FoundSession>, database::Error> {
+    let now = app.clock.now();
     let kind = if let Ok(other) = id.parse::<BrowserSessionId>() {
-        browser_sessions::find_listed(&db, other, user_id, now).await?.map(SessionKind::Browser)
-    } else {
-        let id: GrantId = id.parse().map_err(|_| AccountError::NotFound)?;
-        let grant = store::grants::find(&db, id).await?;
+        browser_sessions::find_listed(db, other, user_id, now).await?.map(SessionKind::Browser)
+    } else if let Ok(id) = id.parse::<GrantId>() {
+        let grant = store::grants::find(db, id).await?;
         let grant = grant.filter(|grant| grant.user_id == user_id && grant.facts.ended.is_none());
         grant.map(|grant| SessionKind::Client {
             name: app.config.brand.client_name(&grant.client.id, grant.client.name),
         })
+    } else {
+        None
     };
-    let kind = kind.ok_or(AccountError::NotFound)?;
-    let made = store::lineage::list_made(&db, user_id, &[id.to_owned()], now).await?;
-    Ok(FoundSession { kind, made })
+    let Some(kind) = kind else { return Ok(None) };
+    let made = store::lineage::list_made(db, user_id, &[id.to_owned()], now).await?;
+    Ok(Some(FoundSession { kind, made }))
 }
 
 /// Revokes a session of a client, or signs a browser out. With the last session of a third-party client the consent for it is

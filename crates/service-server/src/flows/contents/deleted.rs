@@ -30,8 +30,14 @@ fn restorable_since(now: Timestamp) -> Timestamp {
 /// A deleted content as lists show it, without its text, which may have been deleted so that it is no longer read.
 /// Restoring it shows the text again.
 fn shown(deleted: StoredDeletedContent) -> DeletedContent {
-    let StoredDeletedContent { mut content, deletion } = deleted;
-    content.fields.retain(|name, _| matches!(name.as_str(), "name" | "type"));
+    let mut shown = in_full(deleted);
+    shown.content.fields.retain(|name, _| matches!(name.as_str(), "name" | "type"));
+    shown
+}
+
+/// A deleted content with everything that restoring it brings back.
+fn in_full(deleted: StoredDeletedContent) -> DeletedContent {
+    let StoredDeletedContent { content, deletion } = deleted;
     let expires_at = later(deletion.at, lifetimes::DELETION_KNOWN);
     DeletedContent { content, deleted_at: deletion.at, deleted_by: deletion.by, expires_at }
 }
@@ -43,6 +49,35 @@ pub async fn list(
     collection: Collection,
     page: PageRequest<'_>,
 ) -> Result<Page<DeletedContent>, ContentError> {
+    let read = ReadPage { page, bytes: MAX_PAGE_BYTES, show: shown };
+    list_with(app, actor, collection, read).await
+}
+
+/// Lists the contents that can be restored as they will be then, with their text, for an export.
+pub(crate) async fn list_in_full(
+    app: &App,
+    actor: &Actor<'_>,
+    collection: Collection,
+    page: PageRequest<'_>,
+    max_bytes: i64,
+) -> Result<Page<DeletedContent>, ContentError> {
+    list_with(app, actor, collection, ReadPage { page, bytes: max_bytes, show: in_full }).await
+}
+
+/// A page of a list, and how it shows a content.
+struct ReadPage<'a> {
+    page: PageRequest<'a>,
+    bytes: i64,
+    show: fn(StoredDeletedContent) -> DeletedContent,
+}
+
+async fn list_with(
+    app: &App,
+    actor: &Actor<'_>,
+    collection: Collection,
+    read: ReadPage<'_>,
+) -> Result<Page<DeletedContent>, ContentError> {
+    let ReadPage { page, bytes, show } = read;
     let (space, kind) = (collection.owner(actor), collection.kind);
     let of = [b"deleted", kind.prefix().as_bytes(), space.id.as_bytes()];
     let list = List { root_keys: &app.root_keys, of: &of, limit: page.limit };
@@ -50,9 +85,9 @@ pub async fn list(
     let since = restorable_since(app.clock.now());
     let db = app.content_database.begin().await?;
     store::contents::enter(&db, &[space]).await?;
-    let bounds = ListBounds { after, limit: list.rows(), bytes: MAX_PAGE_BYTES };
+    let bounds = ListBounds { after, limit: list.rows(), bytes };
     let found = store::deleted_contents::list(&db, space, kind, bounds, since).await?;
-    let data = found.rows.into_iter().map(shown).collect();
+    let data = found.rows.into_iter().map(show).collect();
     let id = |deleted: &DeletedContent| ids::read(kind.prefix(), &deleted.content.id).unwrap_or_default();
     Ok(list.page_of(data, found.cut, id))
 }

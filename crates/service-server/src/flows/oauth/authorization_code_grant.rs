@@ -40,9 +40,10 @@ use crate::{
             RevocationTransaction,
             lineage::{Cause, LineageRevocation, RevokedLineage},
         },
+        sign_in::new_sign_in::NewSignIn,
         sso::required,
     },
-    mail::Email,
+    mail::{Email, SignedInWith},
     store::{
         self,
         authorization_codes::{CodeAccess, CodeKey, StoredAuthorizationCode},
@@ -168,8 +169,21 @@ impl Redeeming<'_> {
             made_by: Some(worth.browser_id.to_string()),
             sso: self.sso_session(&browser),
         };
-        let tokens = issue::open(self.app, &db, self.meta, &opening, self.now).await?;
+        let tokens = self.open(&db, &opening, &host).await?;
         db.commit().await?;
+        self.app.mail_waiting.notify_one();
+        Ok(tokens)
+    }
+
+    /// Opens the session. If the client has no other, the user gets a mail.
+    async fn open(&self, db: &Connection, opening: &issue::Opening<'_>, host: &str) -> anyhow::Result<TokenResponse> {
+        let is_new = !store::client_grants::exists(db, opening.user_id, self.client).await?;
+        let tokens = issue::open(self.app, db, self.meta, opening, self.now).await?;
+        if is_new {
+            let (user_id, session_id) = (opening.user_id, opening.id.to_string());
+            let new = NewSignIn { user_id, session_id, device: None, with: SignedInWith::app(&self.client.id, host) };
+            new.enqueue_mail(self.app, self.meta, db, self.now).await?;
+        }
         Ok(tokens)
     }
 

@@ -6,7 +6,7 @@
 
 use service_api::{
     audit_events::EventName,
-    ids::{Id as _, OtpId, UserId, WorkspaceId},
+    ids::{GrantId, Id as _, OtpId, UserId, WorkspaceId},
     oauth::{SERVICE_CLI, TokenRequest, TokenResponse},
     scope::Scopes,
 };
@@ -33,6 +33,7 @@ use crate::{
             verify_otp::{Attempt, SignIn},
         },
     },
+    mail::SignedInWith,
     store,
     telemetry::traces,
 };
@@ -56,7 +57,8 @@ pub async fn exchange_otp(
     let device = request.device.as_ref();
     let attempt = Attempt { app, meta, device, client_id: &client.id, otp_id: asked.otp_id, code: asked.code, now };
     let (scopes, workspace_id) = (asked.scopes, asked.workspace_id);
-    let redeemed = attempt.redeem(&mut IssueTokens { app, meta, client, scopes, workspace_id, now }).await?;
+    let mut issue = IssueTokens { app, meta, client, scopes, workspace_id, now, opened: None };
+    let redeemed = attempt.redeem(&mut issue).await?;
     Ok(TokenResponse { device: redeemed.new_device, ..redeemed.output })
 }
 
@@ -94,6 +96,8 @@ struct IssueTokens<'a> {
     scopes: Scopes,
     workspace_id: Option<WorkspaceId>,
     now: Timestamp,
+    /// The session that was opened.
+    opened: Option<GrantId>,
 }
 
 impl SignIn for IssueTokens<'_> {
@@ -106,8 +110,10 @@ impl SignIn for IssueTokens<'_> {
     }
 
     async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<TokenResponse> {
+        let id = random::id_in(user_id.shard(), self.now)?;
+        self.opened = Some(id);
         let opening = issue::Opening {
-            id: random::id_in(user_id.shard(), self.now)?,
+            id,
             user_id,
             client_id: &self.client.id,
             scopes: self.scopes,
@@ -121,5 +127,9 @@ impl SignIn for IssueTokens<'_> {
             sso: None,
         };
         issue::open(self.app, db, self.meta, &opening, self.now).await
+    }
+
+    fn signed_in(&self) -> Option<(String, SignedInWith)> {
+        Some((self.opened?.to_string(), SignedInWith::client(&self.client.id)))
     }
 }

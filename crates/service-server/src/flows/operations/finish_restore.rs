@@ -153,6 +153,14 @@ async fn mark_again(
         (EventName::ConsentWithdrawn, Some(user), Some(client), _) => {
             store::consents::delete_by_client(db, user, client).await? > 0
         }
+        (
+            EventName::RecoveryCodesCreated
+            | EventName::RecoveryCodesRemoved
+            | EventName::RecoveryCodeUsed
+            | EventName::AccountSecured,
+            Some(user),
+            ..,
+        ) => store::recovery_codes::delete(db, user).await?.is_some(),
         (EventName::RoleChanged, _, _, Some(workspace)) => match (copied.member(), copied.role()) {
             (Some(member), Some(role)) => store::memberships::update_role(db, member, workspace, role).await?,
             _ => false,

@@ -16,7 +16,12 @@ use service_rules::{
 use uuid::Uuid;
 
 use crate::{
-    flows::{RequestMeta, operator::Operator, revocation::RevocationTransaction},
+    flows::{
+        RequestMeta,
+        operator::Operator,
+        recovery_codes::{self, RemovedBy},
+        revocation::RevocationTransaction,
+    },
     locales::{Language, Locales},
     mail::{Email, MadeThings},
     store::{self, audit_events, lineage::LineageItem},
@@ -82,14 +87,17 @@ impl LineageRevocation<'_> {
         let mut all = RevokedLineage::default();
         let mut makers = makers;
         while !makers.is_empty() {
-            let found = store::lineage::list_made(transaction.db(), self.user_id, &makers, transaction.now()).await?;
+            let (db, now) = (transaction.db(), transaction.now());
+            let found = store::lineage::list_made(db, self.user_id, &makers, now).await?;
+            let ended = store::lineage::list_ended(db, self.user_id, &makers, now).await?;
             let fate = |made: &LineageItem| {
                 consequence(self.event, made.kind).revokes(made.made_at, made.used_at, transaction.now())
             };
             let (revoked, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(fate);
             self.revoke_all(transaction, &revoked).await?;
             let made_more = revoked.iter().filter(|made| matches!(made.kind, Made::McpPair | Made::AppSession));
-            makers = made_more.map(|made| made.id.clone()).collect();
+            // A session may have ended before: what it created is looked for all the same.
+            makers = made_more.map(|made| made.id.clone()).chain(ended.iter().map(GrantId::to_string)).collect();
             all.revoked.extend(revoked);
             all.kept.extend(kept.into_iter().filter(|made| made.kind == Made::CliToken));
         }
@@ -118,10 +126,32 @@ impl LineageRevocation<'_> {
         let invitations: Vec<_> = keys(&[Made::Invitation]).into_iter().map(Into::into).collect();
         store::invitations::delete_several(transaction.db(), self.user_id, &invitations).await?;
         store::passkeys::delete_several(transaction.db(), self.user_id, &keys(&[Made::Passkey])).await?;
+        self.remove_recovery_codes(transaction, made).await?;
         self.tell_of_passkeys(transaction, made).await?;
-        let events = made.iter().map(|made| self.revoked_event(made, transaction.now()));
+        // The removal of recovery codes is recorded where they are removed.
+        let recorded = made.iter().filter(|made| made.kind != Made::RecoveryCodes);
+        let events = recorded.map(|made| self.revoked_event(made, transaction.now()));
         let events = events.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(store::audit_events::insert_several(transaction.db(), &events).await?)
+    }
+
+    /// Removes the recovery codes that a session created, and those of a user who has no passkey left.
+    async fn remove_recovery_codes(
+        &self,
+        transaction: &RevocationTransaction<'_>,
+        made: &[LineageItem],
+    ) -> anyhow::Result<()> {
+        let (app, db) = (transaction.app(), transaction.db());
+        let by = match self.cause {
+            Cause::Request(meta) => RemovedBy::Request(meta),
+            Cause::Operator(operator) => RemovedBy::Operator(operator),
+        };
+        if made.iter().any(|made| made.kind == Made::RecoveryCodes) {
+            recovery_codes::remove(app, by, db, self.user_id).await?;
+        } else if made.iter().any(|made| made.kind == Made::Passkey) {
+            recovery_codes::remove_without_passkey(app, by, db, self.user_id).await?;
+        }
+        Ok(())
     }
 
     /// Sends the user a mail about each passkey that was removed.
@@ -160,6 +190,7 @@ impl LineageRevocation<'_> {
             Made::McpPair | Made::AppSession => EventName::SessionEnded,
             Made::Invitation => EventName::InvitationRevoked,
             Made::Passkey => EventName::PasskeyRemoved,
+            Made::RecoveryCodes => EventName::RecoveryCodesRemoved,
         };
         let details = json!({ "madeBy": made.made_by, "reason": self.event.reason().as_str() });
         let event = match self.cause {

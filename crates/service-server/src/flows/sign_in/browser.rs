@@ -21,6 +21,7 @@ use crate::{
             verify_otp::{Attempt, SignIn, VerifyOtpError},
         },
     },
+    mail::SignedInWith,
     store::{self, sign_in_flows::SignInFlow},
 };
 
@@ -108,5 +109,9 @@ impl SignIn for ThisBrowser<'_> {
         store::audit_events::insert(db, &event).await?;
         let auth_time = step_up::auth_time_of_code(self.app, db, user_id, self.now).await?;
         self.browser.sign_in(self.app, self.meta, db, SignInWithoutConnection { user_id, auth_time }).await
+    }
+
+    fn signed_in(&self) -> Option<(String, SignedInWith)> {
+        Some((self.browser.id.to_string(), SignedInWith::browser(self.meta.agent)))
     }
 }

@@ -165,10 +165,14 @@ impl Browser {
         self.form_token(app).as_bytes().ct_eq(sent.as_bytes()).into()
     }
 
+    /// What this browser is found by, until its cookie is replaced.
+    pub(crate) fn cookie_key(&self) -> CookieKey {
+        CookieKey { digest: self.digest, shard: self.id.shard() }
+    }
+
     /// Whether the cookie has not been replaced since this browser was found.
     pub(crate) async fn has_its_cookie(&self, db: &Connection, now: Timestamp) -> Result<bool, Error> {
-        let cookie = CookieKey { digest: self.digest, shard: self.id.shard() };
-        Ok(store::browser_sessions::find(db, &cookie, idle_since(now), now).await?.is_some())
+        Ok(store::browser_sessions::find(db, &self.cookie_key(), idle_since(now), now).await?.is_some())
     }
 
     /// A challenge for a passkey, which no other browser is given. It changes with the cookie.

@@ -58,26 +58,39 @@ pub(crate) struct SignedIn<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Stores the device of a sign-in. Returns a new secret, unless the device has one already, whose expiry is extended.
-pub(crate) async fn remember(
-    app: &App,
-    db: &Connection,
-    signed_in: &SignedIn<'_>,
-) -> anyhow::Result<Option<DeviceSecret>> {
+/// The device of a sign-in, as it was stored.
+pub(crate) struct RememberedDevice {
+    /// Its secret, if it had none.
+    pub(crate) secret: Option<DeviceSecret>,
+    /// Its digest, if this address has not signed in there before. An attacker's device may have a secret of another account.
+    pub(crate) new_to_address: Option<Digest>,
+}
+
+/// Stores the device of a sign-in. A device that has a secret keeps it, with a new expiry.
+pub(crate) async fn remember(app: &App, db: &Connection, signed_in: &SignedIn<'_>) -> anyhow::Result<RememberedDevice> {
+    let SignedIn { address, presented, now, .. } = *signed_in;
+    let known = find(app, db, presented, address, now).await?;
     let address_mac = app.root_keys.mac(Purpose::DeviceAddress, &[signed_in.address.as_str().as_bytes()]).bytes;
-    let (user_id, now) = (signed_in.user_id, signed_in.now);
+    let user_id = signed_in.user_id;
     let expires_at = later(now, lifetimes::DEVICE);
+    let digest = digest_of(presented);
     let of = |digest| KnownDevice { digest, address_mac: &address_mac, user_id, now, expires_at };
-    let presented = signed_in.presented.map(|presented| digest_of(Some(presented)));
-    for digest in [presented.as_ref().map(<[u8; 32]>::as_slice), signed_in.asked_by].into_iter().flatten() {
-        if store::devices::renew(db, &of(digest)).await? {
-            return Ok(None);
-        }
+    let remembered = if presented.is_some() && store::devices::renew(db, &of(&digest)).await? {
+        RememberedDevice { secret: None, new_to_address: known.is_none().then_some(digest) }
+    } else if let Some(asked_by) = signed_in.asked_by
+        && store::devices::renew(db, &of(asked_by)).await?
+    {
+        RememberedDevice { secret: None, new_to_address: None }
+    } else {
+        let secret = random::device_secret()?;
+        let digest = sha256(secret.expose());
+        store::devices::insert(db, &KnownDevice { digest: &digest, ..of(&[]) }).await?;
+        RememberedDevice { secret: Some(secret), new_to_address: Some(digest) }
+    };
+    if remembered.new_to_address.is_some() {
+        store::devices::delete_excess(db, user_id, MAX_DEVICES_PER_USER).await?;
     }
-    let secret = random::device_secret()?;
-    store::devices::insert(db, &of(&sha256(secret.expose()))).await?;
-    store::devices::delete_excess(db, user_id, MAX_DEVICES_PER_USER).await?;
-    Ok(Some(secret))
+    Ok(remembered)
 }
 
 /// The rate limits that count when a browser begins a session or a flow.

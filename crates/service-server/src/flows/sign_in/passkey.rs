@@ -35,14 +35,16 @@ use crate::{
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
             browser_session::{Browser, SignInWithoutConnection},
-            devices, passkey_recovery,
+            devices,
+            new_sign_in::NewSignIn,
+            passkey_recovery,
             relying_party::{Challenge, RelyingParty},
             request_otp::BROWSER,
             step_up,
         },
         sso::required,
     },
-    mail::Email,
+    mail::{Email, SignedInWith},
     store::{
         self,
         passkeys::{PasskeyUse, StoredPasskeyKey},
@@ -217,19 +219,25 @@ impl PasskeySignIn<'_> {
             // Another request signed in with it meanwhile, or the user removed it.
             return Err(PasskeySignInError::Unknown);
         }
-        passkey_recovery::stop_by_passkey(self.meta, &db, user_id, found.key.counts_from, self.now).await?;
+        passkey_recovery::stop_by_passkey(app, self.meta, &db, user_id, found.key.counts_from).await?;
         required::bring_back(&db, user_id, route.as_ref()).await?;
         let device = self.meta.device.as_ref();
         let signed_in =
             devices::SignedIn { user_id, address: &address, presented: device, asked_by: None, now: self.now };
-        let new_device = devices::remember(app, &db, &signed_in).await?;
+        let remembered = devices::remember(app, &db, &signed_in).await?;
         let details = json!({ "method": "passkey", "passkeyId": found.id });
         let event = self.meta.event(EventName::SignInSucceeded, self.now, details)?;
         event.user(user_id).client(BROWSER).insert(&db).await?;
         let signed_in = SignInWithoutConnection { user_id, auth_time: Some(self.now) };
         browser.sign_in(app, self.meta, &db, signed_in).await?;
+        if remembered.new_to_address.is_some() {
+            let (session_id, with) = (browser.id.to_string(), SignedInWith::browser(self.meta.agent));
+            let new = NewSignIn { user_id, session_id, device: remembered.new_to_address, with };
+            new.enqueue_mail(app, self.meta, &db, self.now).await?;
+        }
         db.commit().await?;
-        browser.remember_device(new_device, device);
+        app.mail_waiting.notify_one();
+        browser.remember_device(remembered.secret, device);
         Ok(())
     }
 

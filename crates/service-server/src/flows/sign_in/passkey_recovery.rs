@@ -20,7 +20,12 @@ use service_rules::{
 use crate::{
     app::App,
     database::{self, Connection},
-    flows::{RequestMeta, node_event, rate_limit::Limit, sign_in::browser_session::Browser},
+    flows::{
+        RequestMeta, node_event,
+        rate_limit::Limit,
+        recovery_codes::{self, RemovedBy},
+        sign_in::browser_session::Browser,
+    },
     mail::Email,
     store::{self, Batch},
 };
@@ -82,31 +87,39 @@ pub async fn stop(app: &App, meta: &RequestMeta, browser: &Browser) -> Result<()
     let person = browser.person.as_ref().ok_or(PasskeyRecoveryError::NotSignedIn)?;
     let db = app.database.begin().await?;
     hold(&db, browser, person.user_id).await?;
-    if !stop_of(meta, &db, person.user_id, app.clock.now()).await? {
+    if !stop_of(app, meta, &db, person.user_id).await? {
         return Err(PasskeyRecoveryError::NothingToDo);
     }
-    Ok(db.commit().await?)
+    db.commit().await?;
+    app.mail_waiting.notify_one();
+    Ok(())
 }
 
 /// Stops a recovery, if one is under way, because its user has just used a passkey.
 pub(crate) async fn stop_by_passkey(
+    app: &App,
     meta: &RequestMeta,
     db: &Connection,
     user_id: UserId,
     counts_from: Option<Timestamp>,
-    now: Timestamp,
 ) -> anyhow::Result<()> {
-    if counts_from.is_some_and(|from| from <= now) {
-        stop_of(meta, db, user_id, now).await?;
+    if counts_from.is_some_and(|from| from <= app.clock.now()) {
+        stop_of(app, meta, db, user_id).await?;
     }
     Ok(())
 }
 
-async fn stop_of(meta: &RequestMeta, db: &Connection, user_id: UserId, now: Timestamp) -> anyhow::Result<bool> {
+/// Stops a recovery, and tells the user: an attacker with a session could stop that of the owner. `false`: none is under way.
+pub(crate) async fn stop_of(app: &App, meta: &RequestMeta, db: &Connection, user_id: UserId) -> anyhow::Result<bool> {
+    let now = app.clock.now();
     if !store::passkey_recoveries::delete(db, user_id).await? {
         return Ok(false);
     }
     meta.event(EventName::PasskeyRecoveryStopped, now, json!({}))?.user(user_id).insert(db).await?;
+    if let Some(user) = store::users::find(db, user_id).await? {
+        let mail = Email::PasskeyRecoveryStopped { to: user.email, at: now, from: meta.address.to_string() };
+        mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await?;
+    }
     Ok(true)
 }
 
@@ -147,6 +160,7 @@ async fn end(app: &App, user_id: UserId, now: Timestamp) -> anyhow::Result<bool>
     passkeys.retain(|passkey| passkey.created_at <= begun_at);
     let ids: Vec<_> = passkeys.iter().map(|passkey| passkey.id.uuid()).collect();
     store::passkeys::delete_several(&db, user_id, &ids).await?;
+    recovery_codes::remove_without_passkey(app, RemovedBy::Task, &db, user_id).await?;
     for id in ids {
         let event = node_event(EventName::PasskeyRemoved, now, json!({ "by": "recovery" }))?;
         event.user(user_id).subject(PasskeyId::from(id)).insert(&db).await?;

@@ -43,6 +43,7 @@ use crate::{
             accounts,
             address_limits::{self, WindowLimit, budget_key},
             devices,
+            new_sign_in::NewSignIn,
             request_otp::CodeFor,
         },
         sso::{
@@ -50,6 +51,7 @@ use crate::{
             required::{self, CodeRule},
         },
     },
+    mail::SignedInWith,
     store::{self, emails::EmailKey, otps::CountedTry, routed_domains::Route},
 };
 
@@ -83,6 +85,9 @@ pub(crate) trait SignIn {
 
     /// Opens the session or signs the browser in, in the transaction that consumes the code.
     async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<Self::Output>;
+
+    /// The id of the session or the browser that was signed in, and how a mail names it. `None`: the code alone signs no user in.
+    fn signed_in(&self) -> Option<(String, SignedInWith)>;
 }
 
 /// A code that a user typed, and the client it must have been sent for.
@@ -193,7 +198,7 @@ impl Attempt<'_> {
             }
         };
         db.commit().await?;
-        if is_break_glass {
+        if matches!(outcome, Outcome::SignedIn(_)) {
             self.app.mail_waiting.notify_one();
         }
         Ok(outcome)
@@ -247,8 +252,13 @@ impl Attempt<'_> {
             accounts::find_or_create(self.meta, db, email, self.now).await?.user_id
         };
         let signed_in = devices::SignedIn { user_id, address, presented: self.device, asked_by, now: self.now };
-        let new_device = devices::remember(self.app, db, &signed_in).await?;
-        Ok(Outcome::SignedIn(Redeemed { output: sign_in.open(db, user_id).await?, new_device }))
+        let device = devices::remember(self.app, db, &signed_in).await?;
+        let output = sign_in.open(db, user_id).await?;
+        if let (Some(digest), Some((session_id, with))) = (device.new_to_address, sign_in.signed_in()) {
+            let new = NewSignIn { user_id, session_id, device: Some(digest), with };
+            new.enqueue_mail(self.app, self.meta, db, self.now).await?;
+        }
+        Ok(Outcome::SignedIn(Redeemed { output, new_device: device.secret }))
     }
 
     /// Signs a break-glass owner in, if the owner has sign-ins left, and tells every owner.

@@ -4,7 +4,7 @@
 //! new account becomes a member of the connection's workspace at once. An existing account is never linked here.
 
 use serde_json::json;
-use service_api::{audit_events::EventName, ids::UserId};
+use service_api::{audit_events::EventName, ids::UserId, token::DeviceSecret};
 use service_rules::{
     Timestamp,
     email::Address,
@@ -19,10 +19,13 @@ use crate::{
         sign_in::{
             accounts,
             browser_session::Browser,
+            devices,
             email_key::{domain_key, email_key},
+            new_sign_in::NewSignIn,
         },
         sso::{SsoError, find_usable},
     },
+    mail::SignedInWith,
     store::{
         self, browser_sessions::BrowserSignIn, connections::StoredConnection, identities,
         user_connections::UserConnection,
@@ -75,28 +78,54 @@ impl ProvenIdentity<'_> {
             Some(_) | None => None,
         };
         let facts = IdentityFacts { domains: &domains, linked, by_address };
-        let user_id = match rules::judge(identity, &facts) {
+        let linked = facts.linked.as_ref().map(|account| account.address.clone());
+        let (user_id, address) = match rules::judge(identity, &facts) {
             Err(error) => return Ok(Some(IdentityOutcome::Refused(error))),
             Ok(IdentityVerdict::Link(address)) => return Ok(Some(IdentityOutcome::Link(address))),
             Ok(IdentityVerdict::SignIn(user_id)) => {
                 if !store::users::lock_enabled(&db, user_id).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::AccountDisabled)));
                 }
-                if !self.is_routed(&db, facts.linked.as_ref().map(|account| &account.address)).await? {
+                if !self.is_routed(&db, linked.as_ref()).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain)));
                 }
                 identities::mark_signed_in(&db, &self.stored(), now).await?;
-                user_id
+                (user_id, linked)
             }
             Ok(IdentityVerdict::Create(address)) => match self.create(&db, &address).await? {
-                Some(user_id) if self.is_routed(&db, Some(&address)).await? => user_id,
+                Some(user_id) if self.is_routed(&db, Some(&address)).await? => (user_id, Some(address)),
                 Some(_) => return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain))),
                 None => return Ok(None),
             },
         };
         self.open(&db, browser, user_id).await?;
+        let device = match &address {
+            Some(address) => self.remember_device(&db, browser, user_id, address).await?,
+            None => None,
+        };
         db.commit().await?;
+        app.mail_waiting.notify_one();
+        browser.remember_device(device, self.meta.device.as_ref());
         Ok(Some(IdentityOutcome::SignedIn))
+    }
+
+    /// Stores the device of the browser, and mails its user if it is new to the account. Returns its secret if it has none.
+    async fn remember_device(
+        &self,
+        db: &Connection,
+        browser: &Browser,
+        user_id: UserId,
+        address: &Address,
+    ) -> anyhow::Result<Option<DeviceSecret>> {
+        let Self { app, meta, now, .. } = *self;
+        let signed_in = devices::SignedIn { user_id, address, presented: meta.device.as_ref(), asked_by: None, now };
+        let remembered = devices::remember(app, db, &signed_in).await?;
+        if remembered.new_to_address.is_some() {
+            let (session_id, with) = (browser.id.to_string(), SignedInWith::browser(meta.agent));
+            let new = NewSignIn { user_id, session_id, device: remembered.new_to_address, with };
+            new.enqueue_mail(app, meta, db, now).await?;
+        }
+        Ok(remembered.secret)
     }
 
     /// Whether users of an address still sign in through this connection. The route is locked: the domain does not move before

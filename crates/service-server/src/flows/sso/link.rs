@@ -31,7 +31,7 @@ use crate::{
         },
         sso::{SsoError, find_usable, identity::ProvenIdentity},
     },
-    mail::Email,
+    mail::{Email, SignedInWith},
     store::{self, connections::StoredConnection, grants::GrantSelection, sign_in_flows::UnlinkedIdentity},
 };
 
@@ -122,6 +122,10 @@ impl SignIn for AddressOwner<'_> {
             "a code of another address links nothing"
         );
         Ok(user_id)
+    }
+
+    fn signed_in(&self) -> Option<(String, SignedInWith)> {
+        None
     }
 }
 

@@ -10,7 +10,7 @@ use service_api::{
     errors::Reason,
     ids::UserId,
     leaks::{Leaked, MOST_REPORTED},
-    token::{BrowserSession, CliToken, Client, DeviceSecret, PresentedToken, Token},
+    token::{BrowserSession, CliToken, Client, DeviceSecret, PresentedToken, SignInReport, Token},
 };
 use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, lineage, signing::later};
 
@@ -29,7 +29,7 @@ use crate::{
         sign_in::{browser_session, devices},
     },
     mail::{self, Email, MadeThings},
-    store::{self, audit_events::NewAuditEvent, browser_sessions::CookieKey},
+    store::{self, audit_events::NewAuditEvent, browser_sessions::CookieKey, sign_in_reports::ReportKey},
 };
 
 /// Why a report of leaked tokens is not accepted.
@@ -87,6 +87,8 @@ impl Reporting<'_> {
             self.revoke_client_secret(&secret).await
         } else if let Some(secret) = DeviceSecret::parse(text) {
             self.revoke_device(&secret).await
+        } else if let Some(secret) = Token::<SignInReport>::parse(text) {
+            self.delete_sign_in_report(&secret).await
         } else {
             self.revoke_session().await
         }
@@ -125,6 +127,18 @@ impl Reporting<'_> {
             self.tell(&transaction, to, what, MadeThings::default()).await?;
         }
         Ok(transaction.commit().await?)
+    }
+
+    /// Makes the link of a mail about a new sign-in invalid. It could only have revoked that sign-in, so no mail is sent.
+    async fn delete_sign_in_report(&self, secret: &Token<SignInReport>) -> anyhow::Result<()> {
+        let key = ReportKey::of(secret);
+        let db = self.app.database.begin().await?;
+        let Some(found) = store::sign_in_reports::find(&db, &key, self.now).await? else { return Ok(()) };
+        if store::sign_in_reports::delete(&db, &key).await? {
+            let event = self.event("sign_in_report")?.user(found.user_id);
+            event.subject(&found.session_id).insert(&db).await?;
+        }
+        Ok(db.commit().await?)
     }
 
     /// The record of a leak. The owner of the credential reads it, so it does not name the network address of the reporter.

@@ -36,12 +36,19 @@ pub(in crate::flows) async fn lock(
     enter(db, actor, id, right).await
 }
 
+/// Locks the session or browser that the actor uses, so that it cannot be revoked before this transaction ends. Only the service's
+/// own clients have one that may invite.
+pub(super) async fn lock_own_session(db: &Connection, actor: &Actor<'_>) -> Result<(), WorkspaceError> {
+    let is_own = !matches!(actor.basis, Basis::Session(_)) || is_first_party(actor.client_id);
+    if is_own { lock_session(db, actor).await } else { Err(WorkspaceError::SessionRevoked) }
+}
+
 /// Locks the session or browser that the actor uses, so that it cannot be revoked before this transaction ends.
 pub(super) async fn lock_session(db: &Connection, actor: &Actor<'_>) -> Result<(), WorkspaceError> {
     let is_live = match actor.basis {
-        Basis::Session(id) if is_first_party(actor.client_id) => store::grants::lock_live(db, id).await?.is_some(),
+        Basis::Session(id) => store::grants::lock_live(db, id).await?.is_some(),
         Basis::Browser { id, .. } => store::browser_sessions::lock_signed_in(db, id, actor.user_id).await?.is_some(),
-        Basis::Session(_) | Basis::CliToken(_) => false,
+        Basis::CliToken(_) => false,
     };
     if is_live { Ok(()) } else { Err(WorkspaceError::SessionRevoked) }
 }

@@ -59,7 +59,7 @@ pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> 
     let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));
     let db = app.database.begin().await?;
     let workspace_id = access::lock(&db, actor, id, Right::Own).await?;
-    access::lock_session(&db, actor).await?;
+    access::lock_own_session(&db, actor).await?;
     let session = actor.basis.to_string();
     let whom = actor.user_id.to_string();
     let limit = Limit { policy: "invitations-user", whom: whom.as_bytes() };

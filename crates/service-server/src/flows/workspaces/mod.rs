@@ -216,6 +216,9 @@ pub async fn change_role(
     let user_id = member.read_user_id()?;
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let id = access::lock(transaction.db(), actor, member.workspace_id, Right::Own).await?;
+    if change.role == Some(Role::Owner) {
+        access::lock_session(transaction.db(), actor).await?;
+    }
     let role = store::memberships::find_role(transaction.db(), user_id, id).await?;
     let role = role.ok_or(WorkspaceError::MemberNotFound)?;
     if let Some(new) = change.role {

@@ -13,6 +13,7 @@ use service_rules::{
 
 use crate::{
     flows::{
+        account::{export::ExportError, secure::SecureError},
         audit::events::AuditQueryError,
         authenticate::AuthenticateError,
         passkeys::PasskeyChangeError,
@@ -25,6 +26,9 @@ use crate::{
     http::errors::{ApiError, RATE_LIMIT, RATE_LIMIT_POLICY, error},
     pagination::InvalidCursor,
 };
+
+/// When a client whose user has another download under way should try again.
+const EXPORT_RETRY_SECONDS: u32 = 60;
 
 /// The response of the API to a refused bearer token.
 #[must_use]
@@ -276,6 +280,43 @@ pub fn mcp_tokens(failure: McpTokenError, base_url: &str) -> ApiError {
         McpTokenError::Limited(limited) => limited.into(),
         McpTokenError::Database(error) => error.into(),
         McpTokenError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to an account that was not secured. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn secure_account(failure: SecureError, base_url: &str) -> ApiError {
+    match failure {
+        SecureError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        SecureError::Database(error) => error.into(),
+        SecureError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to an export that was not started or downloaded. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
+    match failure {
+        ExportError::NotFound => error(NotFound, "Export not found, or not yours in this session. Start a new one."),
+        ExportError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        ExportError::Bearer(refusal) => bearer(refusal, base_url),
+        ExportError::Limited(limited) => {
+            let text = format!(
+                "You can export your data {} times in 24 hours. Download an export that you have started, or try again in {} hours.",
+                limited.quota,
+                limited.retry_after.div_ceil(3_600)
+            );
+            ApiError::from(limited).saying(text)
+        }
+        ExportError::Running => {
+            error(RateLimited, "Another download of your data is running. Wait until it ends, then try again.")
+                .with(header::RETRY_AFTER, EXPORT_RETRY_SECONDS.to_string())
+        }
+        ExportError::DownloadedTooOften => {
+            error(Conflict, "This export was downloaded as often as possible. Start a new one.")
+        }
+        ExportError::Database(error) => error.into(),
+        ExportError::Defect(error) => error.into(),
     }
 }
 

@@ -108,6 +108,12 @@ impl ApiError {
         self
     }
 
+    /// This error with another sentence.
+    pub(crate) fn saying(mut self, text: String) -> Self {
+        self.description = text;
+        self
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

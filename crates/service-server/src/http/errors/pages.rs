@@ -4,7 +4,10 @@ use service_api::errors::ErrorCode::*;
 use service_rules::{authorization::RedirectError, registration::RegistrationError};
 
 use crate::{
-    flows::oauth::{authorize::AuthorizeError, client_metadata::ClientMetadataError, consent_prompt::ConsentError},
+    flows::{
+        account::reported_sign_in::SignInReportError,
+        oauth::{authorize::AuthorizeError, client_metadata::ClientMetadataError, consent_prompt::ConsentError},
+    },
     http::errors::{ApiError, error},
 };
 
@@ -17,6 +20,8 @@ pub enum PageProblem {
     /// The user signed out before.
     SignedOut,
     ForeignFlow,
+    /// The link in a mail about a new sign-in was used, or has expired.
+    ReportGone,
     UnknownApp,
     DisabledApp,
     RedirectUri,
@@ -127,6 +132,18 @@ impl From<ConsentError> for ApiError {
             }
             ConsentError::Database(error) => error.into(),
             ConsentError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<SignInReportError> for ApiError {
+    fn from(failure: SignInReportError) -> Self {
+        match failure {
+            SignInReportError::NotFound => {
+                error(NotFound, "This link was used or has expired.").on_page(PageProblem::ReportGone)
+            }
+            SignInReportError::Database(error) => error.into(),
+            SignInReportError::Defect(error) => error.into(),
         }
     }
 }

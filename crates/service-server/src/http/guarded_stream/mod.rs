@@ -36,6 +36,9 @@ const FIRST_BYTES: usize = 2 * 1024;
 const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the moment at which a response first waits for the client until it is written: 17 kB/s for the largest.
 const TOTAL_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// From the first wait for the client until a response is written that is made while the client reads it. What makes it has a shorter
+/// deadline.
+const LONG_WRITE_TIMEOUT: Duration = Duration::from_secs(16 * 60);
 
 /// A TCP or TLS stream with a header-read timeout, write timeouts and a request-smuggling filter.
 ///
@@ -73,6 +76,8 @@ pub(super) struct Requests {
     phase: AtomicU64,
     /// Whether the library holds a response body of which it has not taken everything.
     has_body: AtomicBool,
+    /// Whether the response is made while the client reads it.
+    is_long: AtomicBool,
 }
 
 impl Requests {
@@ -83,6 +88,10 @@ impl Requests {
 
     pub(super) fn set_body(&self, has_body: bool) {
         self.has_body.store(has_body, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_long(&self, is_long: bool) {
+        self.is_long.store(is_long, Ordering::Relaxed);
     }
 }
 
@@ -207,7 +216,10 @@ impl<S> GuardedStream<S> {
             return written;
         }
         let phase = self.requests.phase.load(Ordering::Relaxed);
-        let timeouts = self.write_timeouts;
+        let mut timeouts = self.write_timeouts;
+        if self.requests.is_long.load(Ordering::Relaxed) {
+            timeouts.total = LONG_WRITE_TIMEOUT;
+        }
         self.total_write_due.take_if(|(since, _)| *since != phase);
         let (_, total) = self.total_write_due.get_or_insert_with(|| (phase, due(timeouts.total)));
         let is_late = total.as_mut().poll(context).is_ready();

@@ -16,6 +16,7 @@ mod received_invitation;
 pub mod request_browser;
 mod script;
 pub mod sign_in;
+pub mod sign_in_report;
 pub mod sso;
 mod sso_problem;
 pub mod unmatched;

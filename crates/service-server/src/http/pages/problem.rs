@@ -116,6 +116,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             ..Problem::default()
         },
         PageProblem::ForeignFlow => expired(&t.foreign_flow),
+        PageProblem::ReportGone => report_gone(texts),
         PageProblem::UnknownApp => wrong_link(texts, &t.unknown_app),
         PageProblem::DisabledApp => wrong_link(texts, &t.disabled_app),
         PageProblem::RedirectUri => wrong_link(texts, &t.redirect_uri),
@@ -140,6 +141,17 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             link: Some(again(texts)),
             ..Problem::default()
         },
+    }
+}
+
+/// What a page says about a link in a mail that was used or has expired.
+fn report_gone(texts: &Texts) -> Problem<'_> {
+    Problem {
+        heading: &texts.sign_in_report.gone,
+        text: &texts.sign_in_report.gone_text,
+        next: &texts.sign_in_report.gone_next,
+        link: Some(Link { href: "/account/secure", text: &texts.account.secure.title }),
+        ..Problem::default()
     }
 }
 

@@ -54,24 +54,40 @@ impl FromRequestParts<App> for Navigation {
     }
 }
 
+/// The fields of a form that a page of ours sent.
+struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Reads them, unless the browser says that another site sent them.
+    fn read(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        if !is_from_us(&parts.headers, &app.config.base_url) {
+            return Err(foreign_form());
+        }
+        body::form_pairs(parts).map(Self).map_err(|_| foreign_form())
+    }
+
+    /// A field; empty if it is not there.
+    fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
 /// A form that a page of ours sent, in the browser that the page was made for.
 pub struct Form {
     pub browser: Browser,
-    pairs: Vec<(String, String)>,
+    fields: Fields,
 }
 
 impl Form {
     /// A field; empty if it is not there.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
-        self.pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+        self.fields.get(name)
     }
-}
 
-impl Form {
     /// What follows `prefix` in the names of the fields that begin so.
     pub fn names_after<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
-        self.pairs.iter().filter_map(move |(name, _)| name.strip_prefix(prefix))
+        self.fields.0.iter().filter_map(move |(name, _)| name.strip_prefix(prefix))
     }
 }
 
@@ -80,13 +96,31 @@ impl FromRequest<App> for Form {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (mut parts, _) = request.into_parts();
-        if !is_from_us(&parts.headers, &app.config.base_url) {
-            return Err(foreign_form());
-        }
-        let pairs = body::form_pairs(&mut parts).map_err(|_| foreign_form())?;
+        let fields = Fields::read(&mut parts, app)?;
         let RequestBrowser(browser) = RequestBrowser::from_request_parts(&mut parts, app).await?;
-        let form = Self { browser: browser.ok_or_else(unknown_browser)?, pairs };
+        let form = Self { browser: browser.ok_or_else(unknown_browser)?, fields };
         if form.browser.owns_form(app, form.get("csrf")) { Ok(form) } else { Err(foreign_form()) }
+    }
+}
+
+/// A form of a page that is behind a link with a secret, in any browser. It acts by the secret in its fields and not by a cookie,
+/// so it has no CSRF token: other sites do not know the secret.
+pub struct LinkForm(Fields);
+
+impl LinkForm {
+    /// A field; empty if it is not there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name)
+    }
+}
+
+impl FromRequest<App> for LinkForm {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let (mut parts, _) = request.into_parts();
+        Fields::read(&mut parts, app).map(Self)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
             browser,
             browser_session::{self, Browser},
             passkey::{self, PasskeySignInError},
+            recovery_code::{self, RecoveryCodeError, RecoveryCodeOffer},
             request_otp::RequestOtpError,
             verify_otp::VerifyOtpError,
         },
@@ -69,6 +70,9 @@ struct SignIn<'a> {
     passkey_problem: String,
     /// The user is signed in, and should use a passkey to confirm that.
     expects_passkey: bool,
+    recovery_code: RecoveryCodeOffer,
+    /// What went wrong with a recovery code.
+    recovery_problem: Option<String>,
     script: &'static str,
 }
 
@@ -191,6 +195,30 @@ pub async fn send(
     AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
 }
 
+/// Signs in again by a recovery code, in place of a passkey.
+pub async fn use_recovery_code(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let t = app.locales.of(meta.language);
+    let code = zeroize::Zeroizing::new(form.get("code").to_owned());
+    let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
+    let problem = match recovery_code::sign_in(&app, &meta, &mut browser, &code).await {
+        Ok(()) => return Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser)),
+        Err(RecoveryCodeError::NotSignedIn) => SignInProblem::wrong(&t.sign_in.recovery_too_early),
+        Err(RecoveryCodeError::NotAccepted) => SignInProblem::wrong(&t.sign_in.recovery_wrong),
+        Err(RecoveryCodeError::Limited(limited)) => SignInProblem::limited(t, limited, &t.workspace.limited),
+        Err(RecoveryCodeError::Database(error)) => return Err(error.into()),
+        Err(RecoveryCodeError::Defect(error)) => return Err(error.into()),
+    };
+    let hint = authorize::login_hint(&flow).unwrap_or_default();
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }
+        .show(hint, Some(problem.of(ProblemForm::RecoveryCode)))
+        .await
+}
+
 /// Signs in by a passkey.
 pub async fn use_passkey(
     State(app): State<App>,
@@ -213,7 +241,9 @@ pub async fn use_passkey(
         Err(PasskeySignInError::Defect(error)) => return Err(error.into()),
     };
     let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(hint, Some(problem.of_passkey())).await
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }
+        .show(hint, Some(problem.of(ProblemForm::Passkey)))
+        .await
 }
 
 pub async fn show_code(
@@ -300,6 +330,7 @@ pub(super) struct AddressPage<'a> {
 impl AddressPage<'_> {
     pub(super) async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
         let Self { app, t, browser, flow } = *self;
+        let of = |form| text_of(problem.as_ref().filter(|problem| problem.form == form));
         let template = SignIn {
             t,
             title: &t.sign_in.title,
@@ -307,11 +338,13 @@ impl AddressPage<'_> {
             csrf: browser.form_token(app),
             action: format!("/sign-in/{}", flow.id),
             email,
-            problem: text_of(problem.as_ref().filter(|problem| !problem.is_of_passkey)),
+            problem: of(ProblemForm::Address),
             code_page: problem.as_ref().and_then(|problem| problem.code_page.clone()),
             client: authorize::client_name(app, flow).await?,
             passkey: passkey::request_options(app, browser, flow).map(|options| options.to_string()),
-            passkey_problem: text_of(problem.as_ref().filter(|problem| problem.is_of_passkey)).unwrap_or_default(),
+            passkey_problem: of(ProblemForm::Passkey).unwrap_or_default(),
+            recovery_problem: of(ProblemForm::RecoveryCode),
+            recovery_code: recovery_code::offer(app, browser).await?,
             expects_passkey: passkey::is_expected(app, browser).await?,
             script: PASSKEYS,
         };
@@ -407,26 +440,32 @@ pub(super) struct SignInProblem {
     retry_after: Option<u32>,
     /// Where a code that was sent before can be entered.
     code_page: Option<String>,
-    /// The form is the one for passkeys.
-    is_of_passkey: bool,
+    form: ProblemForm,
+}
+
+/// The form of the sign-in page that was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProblemForm {
+    Address,
+    Passkey,
+    RecoveryCode,
 }
 
 impl SignInProblem {
     pub(super) fn wrong(text: &str) -> Self {
         let (status, text) = (StatusCode::BAD_REQUEST, text.to_owned());
-        Self { status, text, retry_after: None, code_page: None, is_of_passkey: false }
+        Self { status, text, retry_after: None, code_page: None, form: ProblemForm::Address }
     }
 
     pub(super) fn limited(t: &Texts, limited: Limited, sentence: &Sentence) -> Self {
         let seconds = limited.retry_after;
         let text = sentence.with("wait", t.duration(seconds.into())).to_string();
         let (status, retry_after) = (StatusCode::TOO_MANY_REQUESTS, Some(seconds));
-        Self { status, text, retry_after, code_page: None, is_of_passkey: false }
+        Self { status, text, retry_after, code_page: None, form: ProblemForm::Address }
     }
 
-    /// The problem is with a passkey.
-    fn of_passkey(self) -> Self {
-        Self { is_of_passkey: true, ..self }
+    fn of(self, form: ProblemForm) -> Self {
+        Self { form, ..self }
     }
 }
 

@@ -1,14 +1,19 @@
 //! `/v1/sessions`
 
 use axum::{Json, extract::State};
-use service_api::sessions::{MadeTreatment, OthersEnded, SessionPage};
+use service_api::{
+    secure_account::{SecureAccount, SecuredAccount},
+    sessions::{MadeTreatment, OthersEnded, SessionPage},
+};
+use service_rules::{cli_tokens::FieldError, passkeys::MAX_PASSKEYS};
 
 use crate::{
     app::App,
     flows,
     http::{
-        caller::{Read, Sessions, UserSession, Write},
-        errors::{ApiError, MalformedRequest},
+        body::Body,
+        caller::{Read, RecentUserSession, Sessions, UserSession, Write},
+        errors::{ApiError, MalformedRequest, api},
         paging,
         path::PathId,
         query::Query,
@@ -39,6 +44,20 @@ pub async fn end_others(
     query: Query,
 ) -> Result<Json<OthersEnded>, ApiError> {
     Ok(Json(flows::sessions::revoke_others(&app, &caller.actor(), caller.session, made(&query)?).await?))
+}
+
+pub async fn secure(
+    State(app): State<App>,
+    caller: RecentUserSession<Write<Sessions>>,
+    Body(request): Body<SecureAccount>,
+) -> Result<Json<SecuredAccount>, ApiError> {
+    if request.keep_passkeys.as_ref().is_some_and(|keep| keep.len() > MAX_PASSKEYS) {
+        return Err(
+            FieldError { field: "keepPasskeys", message: format!("must have at most {MAX_PASSKEYS} IDs") }.into()
+        );
+    }
+    let secured = flows::account::secure::secure(&app, &caller.actor(), caller.sign_in, &request).await;
+    Ok(Json(secured.map_err(|failure| api::secure_account(failure, &app.config.base_url))?))
 }
 
 /// How to treat what a revoked session made.

@@ -1,6 +1,7 @@
 //! Passkeys in a real browser, with authenticators that its driver makes up.
 
 mod adding;
+mod frames;
 mod phishing;
 mod phishing_proxy;
 mod sign_ins;

@@ -1,4 +1,5 @@
-//! A phishing site: it shows the pages of the service under another host name, and rewrites every mention of the real one.
+//! Sites between a browser and the service: a phishing site that shows its pages under another host name and rewrites every
+//! mention of the real one, and a proxy that lets other sites show its pages in frames.
 
 use anyhow::{Context as _, Result};
 use tokio::{
@@ -25,11 +26,15 @@ impl Drop for PhishingProxy {
 /// What is replaced in what passes.
 #[derive(Clone)]
 struct Rewriting {
+    /// Where the service listens.
+    connects_to: String,
     /// The host and port of the service, and of this site.
     real: String,
     fake: String,
     /// The relying party that pages ask for: as it is, or the name of this site.
     relying_party: Option<String>,
+    /// Whether the headers pass that forbid other sites to show a page in a frame.
+    forbids_frames: bool,
 }
 
 impl PhishingProxy {
@@ -39,15 +44,28 @@ impl PhishingProxy {
         let fake = format!("{host}:{}", listener.local_addr()?.port());
         let real = service.strip_prefix("http://").context("no address")?.to_owned();
         let relying_party = own_relying_party.then(|| host.to_owned());
-        let url = format!("http://{fake}");
-        let rewriting = Rewriting { real, fake, relying_party };
+        let connects_to = real.replace("localhost", "127.0.0.1");
+        Ok(Self::serve(listener, Rewriting { connects_to, real, fake, relying_party, forbids_frames: true }))
+    }
+
+    /// Starts a proxy of the service at its own address, whose pages other sites can show in frames.
+    pub(super) async fn allow_frames(service_port: u16, port: u16) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+        let name = format!("localhost:{port}");
+        let connects_to = format!("127.0.0.1:{service_port}");
+        let (real, fake) = (name.clone(), name);
+        Ok(Self::serve(listener, Rewriting { connects_to, real, fake, relying_party: None, forbids_frames: false }))
+    }
+
+    fn serve(listener: TcpListener, rewriting: Rewriting) -> Self {
+        let url = format!("http://{}", rewriting.fake);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let rewriting = rewriting.clone();
                 tokio::spawn(async move { drop(rewriting.pass(stream).await) });
             }
         });
-        Ok(Self { url, serving })
+        Self { url, serving }
     }
 }
 
@@ -59,7 +77,7 @@ impl Rewriting {
             head.split("\r\n").filter(|line| !is_header(line, &["connection", "accept-encoding", "content-length"]));
         let head = lines.collect::<Vec<_>>().join("\r\n").replace(&self.fake, &self.real);
         let head = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-        let mut service = TcpStream::connect(self.real.replace("localhost", "127.0.0.1")).await?;
+        let mut service = TcpStream::connect(&self.connects_to).await?;
         service.write_all(head.as_bytes()).await?;
         service.write_all(&body).await?;
         let mut answer = Vec::new();
@@ -70,7 +88,9 @@ impl Rewriting {
             Some(own) => body.replace("rpId&#34;:&#34;localhost", &format!("rpId&#34;:&#34;{own}")),
             None => body.to_owned(),
         };
-        let lines = head.split("\r\n").filter(|line| !is_header(line, &["connection", "content-length"]));
+        let frames: &[_] = if self.forbids_frames { &[] } else { &["content-security-policy", "x-frame-options"] };
+        let is_dropped = |line: &str| is_header(line, &["connection", "content-length"]) || is_header(line, frames);
+        let lines = head.split("\r\n").filter(|line| !is_dropped(line));
         let head = lines.collect::<Vec<_>>().join("\r\n");
         let answer = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         victim.write_all(answer.as_bytes()).await?;

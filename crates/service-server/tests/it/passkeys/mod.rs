@@ -4,6 +4,7 @@ mod account;
 mod lineage;
 mod races;
 mod recovery;
+mod recovery_codes;
 mod refused;
 mod sign_in;
 mod step_up;

@@ -80,6 +80,7 @@ fn a_recovery_that_is_stopped_removes_nothing_pk_39() -> Result<()> {
         assert!(owner.get(SECURITY).await?.text.contains("All your passkeys will be removed on"));
         let stopped = press(&owner, STOP).await?;
         assert!(owner.get(stopped.next()?).await?.text.contains("Your passkeys stay."));
+        assert!(mail(server, "Your passkeys stay").await?.contains("127.0.0.1"));
         server.advance(DAY);
         assert_eq!(end_due(server).await?, "1");
         assert_eq!(press(&owner, STOP).await?.status, 404, "none is under way");

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use service_server::flows::sso::domain_checks::check_due;
-use service_testkit::{dns_server::DnsServer, server::TestServer};
+use service_testkit::{dns_server::DnsServer, mailbox::Mail, server::TestServer};
 
 use crate::support::connections::{Company, count_events, route, txt, with_dns};
 
@@ -16,6 +16,16 @@ async fn verified(server: &TestServer, dns: &DnsServer) -> Result<(Company, Stri
     dns.serve(&[txt("acme.test", &value)])?;
     ensure!(acme.verify(server, "acme.test").await?.field("status") == "verified");
     Ok((acme, value))
+}
+
+/// The next mail to Ann that is not about a sign-in of hers.
+async fn next_mail(server: &TestServer) -> Result<Mail> {
+    loop {
+        let mail = server.mailbox.next_mail_to("ann@acme.test").await?;
+        if mail.subject != "New sign-in to your account" {
+            return Ok(mail);
+        }
+    }
 }
 
 #[test]
@@ -38,10 +48,10 @@ fn three_weekly_checks_without_the_record_lose_a_domain() -> Result<()> {
             assert_eq!(route(server, "acme.test").await?.is_some(), status == "failing", "{failure}");
             ensure!(domain["lastError"].as_str().is_some_and(|error| error.contains("not found")), "{domain}");
         }
-        let first = server.mailbox.next_mail_to("ann@acme.test").await?;
+        let first = next_mail(server).await?;
         assert_eq!(first.subject, "Add the DNS record of your domain again");
         ensure!(first.text.contains(&value) && first.text.contains("acme.test"), "{}", first.text);
-        let second = server.mailbox.next_mail_to("ann@acme.test").await?;
+        let second = next_mail(server).await?;
         assert_eq!(
             second.subject, "Your domain is no longer verified",
             "there is a mail at the first failure and at the end"

@@ -108,6 +108,8 @@ pub(crate) fn request(server: &TestServer, method: &str, endpoint: &Endpoint, qu
         // What makes an owner needs more than what makes a member.
         "/v1/workspaces/{workspaceId}/members/{userId}" => json!({ "role": "owner" }),
         "/v1/workspaces/{workspaceId}/invitations" => json!({ "email": "zoe@acme.test", "role": "owner" }),
+        // Carried out, it would revoke what the calls after it are made with.
+        "/v1/account/secure" => json!({ "keepPasskeys": "none" }),
         _ => json!({}),
     };
     Ok(if endpoint.body == Body::None { request } else { request.json(&body) })

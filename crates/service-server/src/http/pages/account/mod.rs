@@ -2,7 +2,9 @@
 
 pub mod activity;
 pub mod apps;
+pub mod data;
 pub mod overview;
+pub mod secure;
 pub mod security;
 pub mod sessions;
 mod token_form;
@@ -149,9 +151,11 @@ impl<'a> Frame<'a> {
 fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiError> {
     match error {
         AccountError::InvalidCursor(_) | AccountError::NotFound => see_other(here.path()),
-        AccountError::NotSignedIn | AccountError::SignInTooOld | AccountError::Token(_) | AccountError::Passkey(_) => {
-            see_other("/sign-in")
-        }
+        AccountError::NotSignedIn
+        | AccountError::SignInTooOld
+        | AccountError::Token(_)
+        | AccountError::Passkey(_)
+        | AccountError::Export(_) => see_other("/sign-in"),
         AccountError::Database(broken) => Err(broken.into()),
         AccountError::Defect(broken) => Err(broken.into()),
     }
@@ -183,6 +187,7 @@ async fn after_form(
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
             Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
+        Err(AccountError::Export(refusal)) => Ok(FormOutcome::Problem(data::refused(t, &refusal))),
         Err(AccountError::Passkey(refusal)) => Ok(FormOutcome::Problem(security::refused(t, refusal))),
         Err(AccountError::Database(broken)) => Err(broken.into()),
         Err(AccountError::Defect(broken)) => Err(broken.into()),

@@ -2,13 +2,16 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
-use service_rules::passkeys::MAX_PASSKEYS;
+use service_rules::{passkeys::MAX_PASSKEYS, recovery_codes::RecoveryCode};
 
 use crate::{
     app::App,
     flows::{
         RequestMeta,
-        account::{self, AccountError, passkeys::PasskeyRefusal},
+        account::{
+            self, AccountError,
+            passkeys::{PasskeyRefusal, RecoveryCodesLeft},
+        },
         sign_in::passkey_recovery,
     },
     http::{
@@ -42,6 +45,8 @@ struct SecurityPage<'a> {
     available: bool,
     /// When all passkeys will be removed, because the user has lost them.
     recovery_due: Option<String>,
+    /// How many recovery codes are left, if the user can have some.
+    recovery_codes: Option<String>,
 }
 
 struct PasskeyShown {
@@ -64,6 +69,16 @@ struct NewPasskeyPage<'a> {
     /// The browser and its system: what the passkey is called unless the person calls it otherwise.
     name: String,
     script: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "pages/account/recovery_codes.html")]
+struct RecoveryCodesPage<'a> {
+    t: &'a Texts,
+    title: &'a str,
+    stylesheet: &'a str,
+    frame: Frame<'a>,
+    codes: Vec<String>,
 }
 
 pub async fn show(
@@ -155,6 +170,28 @@ pub async fn remove(
     after(Reader::of(&app, &meta, &form.browser), removed.map(Done::PasskeyRemoved)).await
 }
 
+/// Creates recovery codes, and shows them this once.
+pub async fn create_recovery_codes(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let reader = Reader::of(&app, &meta, &form.browser);
+    let codes = match account::recovery_codes::create(&app, &meta, &form.browser).await {
+        Ok(codes) => codes,
+        Err(failure) => return after(reader, Err(failure)).await,
+    };
+    let t = reader.t;
+    let template = RecoveryCodesPage {
+        t,
+        title: &t.account.recovery_codes.title,
+        stylesheet: STYLESHEET,
+        frame: Frame::of(reader, AccountPage::Security, None),
+        codes: codes.iter().map(RecoveryCode::written).collect(),
+    };
+    page(t, StatusCode::OK, &template, None)
+}
+
 /// Begins to remove all passkeys, for a user who has lost them.
 pub async fn begin_recovery(
     State(app): State<App>,
@@ -206,8 +243,16 @@ async fn security_page(reader: Reader<'_>, problem: Option<FormProblem>) -> Resu
         passkeys: passkeys.collect(),
         available: found.available,
         recovery_due: found.recovery_due.map(|at| t.moment(at)),
+        recovery_codes: found.counts.then(|| recovery_codes_left(reader, found.recovery_codes)),
     };
     page(t, status, &template, None)
+}
+
+fn recovery_codes_left(reader: Reader<'_>, left: Option<RecoveryCodesLeft>) -> String {
+    let texts = &reader.t.account.recovery_codes;
+    let Some(left) = left else { return texts.none.to_string() };
+    let created = reader.moments().of(left.created_at).text;
+    texts.left.count(left.count.into()).with("date", created).to_string()
 }
 
 /// What the page says about a passkey that was not added.
@@ -218,6 +263,7 @@ pub(super) fn refused(t: &Texts, refusal: PasskeyRefusal) -> FormProblem {
         PasskeyRefusal::NotAccepted(_) => (StatusCode::BAD_REQUEST, texts.refused.to_string()),
         PasskeyRefusal::InUse => (StatusCode::CONFLICT, texts.in_use.to_string()),
         PasskeyRefusal::TooMany => (StatusCode::CONFLICT, texts.too_many.with("count", MAX_PASSKEYS).to_string()),
+        PasskeyRefusal::NoneCounts => (StatusCode::CONFLICT, texts.none_counts.to_string()),
         PasskeyRefusal::Name(_) => (StatusCode::BAD_REQUEST, texts.invalid_name.to_string()),
         PasskeyRefusal::Limited(limited) => {
             let wait = t.duration(limited.retry_after.into());

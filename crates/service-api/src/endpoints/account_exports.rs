@@ -1,0 +1,39 @@
+//! Exports of everything that is stored about a user.
+
+use super::{
+    Access::{RecentSignIn, SignedIn},
+    operation::{get, operations, post},
+};
+use crate::{
+    account_exports::{AccountExport, ZipFile},
+    errors::ErrorCode::{Conflict, NotFound},
+    openapi::Shape,
+    scope::{Action, Resource, Scope},
+};
+
+const READ: Scope = Scope::of(Action::Read, Resource::Sessions);
+const WRITE: Scope = Scope::of(Action::Write, Resource::Sessions);
+
+operations! {
+    /// Start an export of your account data
+    START_EXPORT(AccountExports, "startExport"): () => AccountExport =
+        post("/v1/account/exports", RecentSignIn(WRITE)).returns(202).located().note(
+            "The export belongs to the session of the request: other sessions do not find it, and it ends with the session. A user \
+             starts at most 3 exports in 24 hours.",
+        );
+
+    /// Get the state of an export
+    READ_EXPORT(AccountExports, "getExport"): () => AccountExport =
+        get("/v1/account/exports/{exportId}", SignedIn(READ)).returns(200).fails(&[NotFound]);
+
+    /// Download an export
+    DOWNLOAD_EXPORT(AccountExports, "downloadExport"): () => ZipFile =
+        get("/v1/account/exports/{exportId}/content", SignedIn(READ))
+            .returns_shape(200, Shape::Zip)
+            .fails(&[NotFound, Conflict])
+            .note(
+                "The response is a ZIP file of JSON files, which is written while it is sent. Because it has everything that the \
+                 account can read, the session needs `read`, or all scopes that it stands for. One download of a user runs at a \
+                 time. An export is downloaded within an hour, and at most 5 times.",
+            );
+}

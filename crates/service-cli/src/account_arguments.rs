@@ -1,0 +1,21 @@
+//! The arguments of `service account`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum AccountCommand {
+    /// Revoke everything but this session, after someone else got into your account
+    Secure {
+        /// Keep these passkeys, and remove all others. Default: remove those added in the last 7 days
+        #[arg(long = "keep-passkey", value_name = "PASSKEY-ID")]
+        keep_passkeys: Vec<String>,
+    },
+    /// Download everything that the service stores about you, as a ZIP file
+    Export {
+        /// The file to create. Default: account-data-DATE.zip in this directory
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}

@@ -1,0 +1,102 @@
+//! `service account secure`: revokes everything but this session.
+
+use std::cell::RefCell;
+
+use serde_json::json;
+use service_api::{
+    cli_tokens::{Status, StatusFilter},
+    ids::PasskeyId,
+    page::Page,
+    secure_account::SecuredAccount,
+};
+
+use super::account_export;
+use crate::{
+    account_arguments::AccountCommand,
+    connection::Connection,
+    context::Context,
+    duration::format_count,
+    failure::{Failure, FailureCode},
+    prompt,
+    table::{format_date, strip_control},
+};
+
+pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<(), Failure> {
+    match command {
+        AccountCommand::Secure { keep_passkeys } => secure(context, &keep_passkeys).await,
+        AccountCommand::Export { output } => account_export::run(context, output).await,
+    }
+}
+
+async fn secure(context: &Context, keep_passkeys: &[String]) -> Result<(), Failure> {
+    let keep = keep_passkeys.iter().map(|id| parse_id(id)).collect::<Result<Vec<_>, _>>()?;
+    let keep = (!keep.is_empty()).then_some(keep);
+    let connection = Connection::open(context)?;
+    for thing in list_revoked(context, &connection).await? {
+        context.output.info(&format!("- {thing}"));
+    }
+    let question = "Revoke all of this, your pending invitations, recovery codes, and passkeys you don't keep? This session stays.";
+    if !prompt::confirm_action(context.terminal(), context.global.yes, "secure your account", question).await? {
+        return Err(Failure::new(FailureCode::ConfirmationRequired, "Nothing was revoked."));
+    }
+    let call = connection.call(context, async |client, token| client.secure_account(token, keep.clone()).await);
+    let secured = call.await?;
+    context.output.success(&format!("Your account is secured. Revoked {}.", describe(&secured)));
+    context.output.info("If someone could read your email, change its password, too.");
+    context.output.result(&json!({ "secured": secured }), "")
+}
+
+/// What will be revoked, with its last use.
+async fn list_revoked(context: &Context, connection: &Connection) -> Result<Vec<String>, Failure> {
+    let browsers = RefCell::new(Vec::new());
+    let sessions = connection.list_all(context, async |client, token, cursor| {
+        let page = client.list_sessions(token, cursor).await?;
+        browsers.borrow_mut().extend(page.browsers);
+        Ok(Page { data: page.data, next_cursor: page.next_cursor })
+    });
+    let sessions = sessions.await?;
+    let tokens = connection.list_all(context, async |client, token, cursor| {
+        client.list_cli_tokens(token, StatusFilter::Only(Status::Active), cursor).await
+    });
+    let tokens = tokens.await?;
+    let apps =
+        connection.list_all(context, async |client, token, cursor| client.list_consents(token, cursor).await).await?;
+    let mut things = Vec::new();
+    for session in sessions.iter().filter(|session| !session.current) {
+        let (name, used) = (strip_control(&session.client.name), format_date(session.last_used_at));
+        things.push(format!("session of {name}, last used {used} from {}", strip_control(&session.last_used_from)));
+    }
+    for browser in browsers.into_inner() {
+        things.push(format!("browser, last used {}", format_date(browser.last_used_at)));
+    }
+    for token in &tokens {
+        let used = token.last_used_at.map_or("never used".to_owned(), |at| format!("last used {}", format_date(at)));
+        things.push(format!("CLI token {}, {used}", strip_control(&token.name)));
+    }
+    for app in &apps {
+        let used = format_date(app.last_used_at);
+        things.push(format!("access of the app {}, last used {used}", strip_control(&app.client.name)));
+    }
+    Ok(things)
+}
+
+fn describe(secured: &SecuredAccount) -> String {
+    let counts = [
+        (secured.sessions, "session"),
+        (secured.browsers, "browser"),
+        (secured.cli_tokens, "CLI token"),
+        (secured.apps, "app"),
+        (secured.invitations, "invitation"),
+        (secured.passkeys, "passkey"),
+    ];
+    let counted: Vec<_> =
+        counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format_count(count, unit)).collect();
+    if counted.is_empty() { "nothing: there was nothing else".to_owned() } else { counted.join(", ") }
+}
+
+fn parse_id(text: &str) -> Result<PasskeyId, Failure> {
+    text.parse().map_err(|_| {
+        Failure::new(FailureCode::NotFound, format!("Passkey {} not found.", strip_control(text)))
+            .hint("service passkey list")
+    })
+}

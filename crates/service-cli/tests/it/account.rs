@@ -1,0 +1,56 @@
+//! Tests of `service account`.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::machine::{EMAIL, run};
+
+#[test]
+fn securing_lists_what_is_revoked_and_keeps_this_session() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let other = server.sign_in(EMAIL, "read write").await?;
+        let expected = "E| error: Use --yes to secure your account without a prompt.";
+        let shown = machine.show(&["account", "secure"]).await?;
+        ensure!(shown.contains("- session of Service command line, last used"), "{shown}");
+        ensure!(shown.contains(expected) && shown.ends_with("exit 2"), "{shown}");
+        let secured = machine.run(&["account", "secure", "--yes", "--json"]).await?;
+        let object: Value = serde_json::from_str(&secured.stdout)?;
+        let counts = json!({
+            "sessions": 1, "browsers": 0, "cliTokens": 0, "apps": 0, "invitations": 0, "passkeys": 0,
+        });
+        assert_eq!(object, json!({ "secured": counts }));
+        assert_eq!(server.refresh(&other.refresh_token).await?.status, 400);
+        assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        let again = machine.show(&["account", "secure", "--yes"]).await?;
+        ensure!(again.contains("ok: Your account is secured. Revoked nothing: there was nothing else."), "{again}");
+        let wrong = machine.show(&["account", "secure", "--yes", "--keep-passkey", "passkey_nope"]).await?;
+        ensure!(wrong.contains("error: Passkey passkey_nope not found.") && wrong.ends_with("exit 6"), "{wrong}");
+        Ok(())
+    })
+}
+
+#[test]
+fn exporting_saves_a_file_that_only_the_user_reads() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("mine.zip").display().to_string();
+        let saved = machine.run(&["account", "export", "--output", &path, "--json"]).await?;
+        ensure!(saved.code == Some(0), "{} {}", saved.stdout, saved.stderr);
+        let object: Value = serde_json::from_str(&saved.stdout)?;
+        let bytes = std::fs::read(&path)?;
+        assert_eq!(
+            (object["file"].as_str(), object["bytes"].as_u64()),
+            (Some(path.as_str()), Some(bytes.len() as u64))
+        );
+        ensure!(bytes.starts_with(b"PK") && bytes.windows(10).any(|part| part == b"index.json"), "{bytes:?}");
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path)?.permissions()) & 0o777, 0o600);
+        let again = machine.show(&["account", "export", "--output", &path]).await?;
+        ensure!(again.contains("mine.zip exists already.") && again.ends_with("exit 2"), "{again}");
+        assert_eq!(std::fs::read(&path)?, bytes);
+        assert_eq!(std::fs::read_dir(folder.path())?.count(), 1, "a part of a file is left");
+        Ok(())
+    })
+}

@@ -1,0 +1,48 @@
+//! Exports of everything that is stored about a user.
+
+use reqwest::Response as HttpResponse;
+use service_api::{
+    account_exports::{AccountExport, ZipFile},
+    endpoints,
+    ids::ExportId,
+    token::AccessToken,
+};
+
+use crate::{
+    Client, Error,
+    client::{STREAM_TIMEOUT, refusal},
+};
+
+/// A ZIP file that is read while it arrives.
+#[derive(Debug)]
+pub struct ExportDownload(HttpResponse);
+
+impl ExportDownload {
+    /// Returns the next part of the file, or `None` at its end.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if the download stopped before its end. What was read is no complete file; begin again.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.0.chunk().await?.map(|part| part.to_vec()))
+    }
+}
+
+impl Client {
+    /// Starts an export of everything that is stored about the user. Only this session finds it. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago.
+    pub async fn start_export(&self, token: &AccessToken) -> Result<AccountExport, Error> {
+        self.call(&endpoints::START_EXPORT, &[]).bearer(token).send().await
+    }
+
+    /// Returns the state of an export, and how far its latest download is.
+    pub async fn read_export(&self, token: &AccessToken, id: ExportId) -> Result<AccountExport, Error> {
+        self.call(&endpoints::READ_EXPORT, &[&id.to_string()]).bearer(token).send().await
+    }
+
+    /// Begins to download an export. A user has one download at a time: another one fails with `rate_limited`.
+    pub async fn download_export(&self, token: &AccessToken, id: ExportId) -> Result<ExportDownload, Error> {
+        let call = self.call::<ZipFile>(&endpoints::DOWNLOAD_EXPORT, &[&id.to_string()]).bearer(token);
+        let response = call.timeout(STREAM_TIMEOUT).exchange().await?;
+        if response.status().is_success() { Ok(ExportDownload(response)) } else { Err(refusal(response).await) }
+    }
+}

@@ -1,0 +1,31 @@
+//! What users do about the security of their accounts, counted.
+
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
+
+/// The metrics of the account pages and of recovery codes.
+#[derive(Default)]
+pub struct AccountMetrics {
+    pub sign_ins_reported: Counter,
+    pub secured: Counter,
+    pub recovery_codes_used: Counter,
+}
+
+impl AccountMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "sign_ins_reported",
+            "Sign-ins that users reported as someone else's, by the link in the mail about them",
+            self.sign_ins_reported.clone(),
+        );
+        registry.register(
+            "accounts_secured",
+            "Accounts whose users revoked everything but the session in use",
+            self.secured.clone(),
+        );
+        registry.register(
+            "recovery_codes_used",
+            "Recovery codes that users entered in place of a passkey",
+            self.recovery_codes_used.clone(),
+        );
+    }
+}
