@@ -26,6 +26,7 @@ pub(crate) fn run() -> Result<()> {
         .run("Nodes before their database", "cargo run --profile tools --package xtask -- ops outage --at-start 90")?;
     steps.run("A primary that is killed", "cargo run --profile tools --package xtask -- ops failover")?;
     steps.run("A primary that hangs", "cargo run --profile tools --package xtask -- ops failover --freeze")?;
+    steps.run("A primary that is cut off", "cargo run --profile tools --package xtask -- ops failover --partition")?;
     steps.run("A primary that is moved", "cargo run --profile tools --package xtask -- ops failover --switchover")?;
     steps.run("A restored backup", "cargo run --profile tools --package xtask -- ops restore")?;
     steps.run("An upgrade and back", "cargo run --profile tools --package xtask -- ops upgrade")?;

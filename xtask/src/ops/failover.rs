@@ -1,16 +1,20 @@
 //! `cargo xtask ops failover`: takes the primary away from two nodes behind a proxy while users work, and counts what is lost.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::containers::is_root;
 use super::load::{Load, UserTokens};
 use super::nodes::Installation;
 use super::patroni::PatroniCluster;
 use super::proxies::{Product, Proxy};
-use super::report;
+use super::{namespaces, report, skip};
 use crate::say_error;
 
 /// How many users share the requests.
@@ -27,8 +31,11 @@ pub(crate) struct FailoverOptions {
     /// Stop the processes of the primary, so that connections to it hang, instead of killing them
     #[arg(long)]
     freeze: bool,
-    /// Let Patroni move the primary, instead of killing it
+    /// Drop every packet from and to the primary, in a network of the drill's own. Its processes go on
     #[arg(long, conflicts_with = "freeze")]
+    partition: bool,
+    /// Let Patroni move the primary, instead of killing it
+    #[arg(long, conflicts_with_all = ["freeze", "partition"])]
     switchover: bool,
     /// How many times
     #[arg(long, default_value_t = 5)]
@@ -36,32 +43,72 @@ pub(crate) struct FailoverOptions {
     /// Requests per second, half of them refreshes
     #[arg(long, default_value_t = 150)]
     rate: u32,
-    /// How many seconds it may take until refreshes succeed again: by default 22, 25 if frozen, 3 if moved
+    /// How many seconds it may take until refreshes succeed again: by default 22, 25 if frozen or cut off, 3 if moved
     #[arg(long)]
     within: Option<u64>,
+    /// Runs in namespaces of its own already, with this folder for its temporary files
+    #[arg(long, hide = true)]
+    inside: Option<PathBuf>,
+}
+
+/// How the primary is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Killed,
+    Frozen,
+    CutOff,
+    Moved,
 }
 
 impl FailoverOptions {
+    const fn loss(&self) -> Loss {
+        match (self.switchover, self.freeze, self.partition) {
+            (true, _, _) => Loss::Moved,
+            (_, true, _) => Loss::Frozen,
+            (_, _, true) => Loss::CutOff,
+            _ => Loss::Killed,
+        }
+    }
+
     /// The longest until refreshes succeed again. Patroni notices a lost primary after its `ttl`, of at least 20 seconds.
     fn limit(&self) -> Duration {
-        let by_default = match (self.switchover, self.freeze) {
-            (true, _) => 3,
-            (_, true) => 25,
-            _ => 22,
+        let by_default = match self.loss() {
+            Loss::Moved => 3,
+            Loss::Frozen | Loss::CutOff => 25,
+            Loss::Killed => 22,
         };
         Duration::from_secs(self.within.unwrap_or(by_default))
     }
 
-    fn name(&self) -> &'static str {
-        match (self.switchover, self.freeze) {
-            (true, _) => "failover --switchover",
-            (_, true) => "failover --freeze",
-            _ => "failover",
+    const fn name(&self) -> &'static str {
+        match self.loss() {
+            Loss::Moved => "failover --switchover",
+            Loss::Frozen => "failover --freeze",
+            Loss::CutOff => "failover --partition",
+            Loss::Killed => "failover",
         }
+    }
+
+    /// Runs the drill in a network of its own, whose packets it may drop.
+    fn run_inside(&self) -> Result<()> {
+        if !is_root()? {
+            return skip(self.name(), "only root can make the network of the drill");
+        }
+        let folder = tempfile::Builder::new().prefix("drill-").tempdir()?;
+        // PostgreSQL runs as another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let path = folder.path().to_str().context("a path is not UTF-8")?;
+        let (times, rate) = (self.times.to_string(), self.rate.to_string());
+        let within = self.limit().as_secs().to_string();
+        let arguments = ["ops", "failover", "--partition", "--times", &times, "--rate", &rate, "--within", &within];
+        namespaces::run_inside(folder.path(), &[&arguments[..], &["--inside", path]].concat())
     }
 }
 
 pub(super) async fn run(options: &FailoverOptions) -> Result<()> {
+    if options.loss() == Loss::CutOff && options.inside.is_none() {
+        return options.run_inside();
+    }
     say_error("Patroni starts three PostgreSQL servers");
     let mut cluster = PatroniCluster::start().await?;
     let mut installation = Installation::prepare(&cluster.create_database().await?).await?;
@@ -107,12 +154,11 @@ async fn one_failover(
     }
     let leader = cluster.leader().await.context("there is no primary")?;
     let began = Instant::now();
-    if options.switchover {
-        cluster.switch_over(leader).await?;
-    } else if options.freeze {
-        cluster.freeze(leader).await?;
-    } else {
-        cluster.kill(leader).await?;
+    match options.loss() {
+        Loss::Killed => cluster.kill(leader).await?,
+        Loss::Frozen => cluster.freeze(leader).await?,
+        Loss::CutOff => cluster.cut_off(leader).await?,
+        Loss::Moved => cluster.switch_over(leader).await?,
     }
     let back = until_written(cluster, installation, &probe, Lost { leader, began }).await?;
     sleep(SETTLED).await;
@@ -131,12 +177,15 @@ async fn one_failover(
         "nodes_exited": exited(installation)?,
         "failures": tally.failures,
     });
-    if options.freeze {
-        // It must not continue: some versions of Patroni would let it take the lock back, and what was written since is lost.
-        cluster.kill(leader).await?;
-    }
-    if !options.switchover {
-        cluster.restart(leader)?;
+    match options.loss() {
+        Loss::Killed => cluster.restart(leader)?,
+        Loss::Frozen => {
+            // It must not continue: some versions of Patroni would let it take the lock back, and what was written since is lost.
+            cluster.kill(leader).await?;
+            cluster.restart(leader)?;
+        }
+        Loss::CutOff => cluster.reconnect(leader).await?,
+        Loss::Moved => {}
     }
     cluster.until_complete().await?;
     Ok(measured)

@@ -114,6 +114,16 @@ impl PatroniCluster {
         self.member(number)?.freeze().await
     }
 
+    /// Drops every packet from and to a member, whose processes go on. The network is the drill's own.
+    pub(super) async fn cut_off(&self, number: usize) -> Result<()> {
+        firewall("--insert", number).await
+    }
+
+    /// Lets the packets of a member that was cut off pass again.
+    pub(super) async fn reconnect(&self, number: usize) -> Result<()> {
+        firewall("--delete", number).await
+    }
+
     /// Starts a member again.
     pub(super) fn restart(&mut self, number: usize) -> Result<()> {
         self.member(number)?.start()
@@ -214,8 +224,9 @@ impl Member {
     fn start(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().append(true).open(self.directory.join("log"))?;
         let mut command = Command::new("patroni");
-        if let Some((user, group)) = unprivileged_account()? {
+        if let Some((user, _)) = unprivileged_account()? {
             command = Command::new("setpriv");
+            let group = group_of(self.number);
             command.args([format!("--reuid={user}"), format!("--regid={group}")]).args(["--clear-groups", "patroni"]);
         }
         command.arg("patroni.yml").current_dir(&self.directory).env("HOME", &self.directory);
@@ -299,6 +310,28 @@ fn start_etcd(number: usize, directory: &Path, ports: &Ports) -> Result<Child> {
     let mut command = Command::new("etcd");
     command.arg("--config-file").arg(file).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
     command.spawn().context("etcd does not run: `.ci/install drills` installs it")
+}
+
+/// Inserts or deletes the rules that drop every packet from and to a member.
+async fn firewall(action: &str, number: usize) -> Result<()> {
+    let (address, group) = (address(number), group_of(number).to_string());
+    // What it listens at, and the connections that it opens itself.
+    let rules: [&[&str]; 3] = [
+        &["INPUT", "--destination", &address],
+        &["OUTPUT", "--source", &address],
+        &["OUTPUT", "--match", "owner", "--gid-owner", &group],
+    ];
+    for rule in rules {
+        let status = Command::new("iptables").arg(action).args(rule).args(["--jump", "DROP"]).status().await;
+        let status = status.context("iptables does not run: `.ci/install drills` installs it")?;
+        ensure!(status.success(), "iptables {action} failed: {status}");
+    }
+    Ok(())
+}
+
+/// The group of a member's processes. It has no name; the firewall tells members apart by it.
+const fn group_of(number: usize) -> usize {
+    52_300 + number
 }
 
 /// The address of a PostgreSQL server.
