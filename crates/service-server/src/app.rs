@@ -131,6 +131,8 @@ pub struct AppState {
     pub arriving: NetworkPlaces,
     /// Places for large responses that clients have not read yet.
     pub outgoing: NetworkPlaces,
+    /// Places for downloads, which are made while clients read them.
+    pub downloads: NetworkPlaces,
     /// The audience of access tokens for `/v1`.
     pub audience: String,
     /// The audience of access tokens for `/mcp`.
@@ -199,6 +201,7 @@ impl App {
             in_flight: Semaphore::new(config.http.in_flight),
             arriving: network_places(&config, config.http.in_flight.saturating_mul(BODIES_PER_REQUEST_SLOT)),
             outgoing: network_places(&config, network_places::MAX_OUTGOING_PLACES),
+            downloads: network_places(&config, network_places::MAX_DOWNLOADS_AT_ONCE),
             audience: config.api_audience(),
             mcp_audience: config.mcp_audience(),
             started: CancellationToken::new(),

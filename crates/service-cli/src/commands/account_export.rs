@@ -32,22 +32,24 @@ pub(super) async fn run(context: &Context, file: Option<PathBuf>) -> Result<(), 
     check_new(&path)?;
     let download =
         connection.call(context, async |client, token| client.download_export(token, export.id).await).await?;
-    let part = PathBuf::from(format!("{}.part", path.display()));
-    let bytes = match save(context.terminal(), download, &part).await {
-        Ok(bytes) => bytes,
-        Err(failure) => {
-            // What is left of it is no complete file.
-            drop(fs::remove_file(&part));
-            return Err(failure);
-        }
-    };
+    let part = PartialFile(format!("{}.part", path.display()).into());
+    let bytes = save(context.terminal(), download, &part.0).await?;
     // Another program may have created the file meanwhile.
     check_new(&path)?;
-    fs::rename(&part, &path).map_err(|error| not_written(&path, &error))?;
+    fs::rename(&part.0, &path).map_err(|error| not_written(&path, &error))?;
     let shown = path.display().to_string();
     context.output.success(&format!("Saved your data in {shown} ({}).", size(bytes)));
     context.output.info("The file has personal data. Keep it where only you can read it.");
     context.output.result(&json!({ "export": export.id, "file": shown, "bytes": bytes }), "")
+}
+
+/// A file that is not complete. It is removed unless it is renamed, also when the user stops the command.
+struct PartialFile(PathBuf);
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.0));
+    }
 }
 
 /// Writes a download into a file; returns its bytes.

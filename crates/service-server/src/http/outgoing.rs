@@ -16,10 +16,7 @@ use hyper::body::{Frame, SizeHint};
 
 use crate::{
     app::App,
-    http::{
-        download::LongResponse,
-        errors::{ApiError, EdgeError},
-    },
+    http::errors::{ApiError, EdgeError},
     node_limits::network_places::{Holder, PlacePermit},
 };
 
@@ -29,41 +26,12 @@ const MIN_COUNTED_BYTES: u64 = 64 * 1024;
 const PIECE_BYTES: usize = 16 * 1024;
 /// The number of bytes for one place.
 const BYTES_PER_PLACE: u64 = 1024;
-/// The places of a response that is made while the client reads it: for the pieces that wait, and the page that is compressed.
-const LONG_RESPONSE_PLACES: usize = 1024;
 
 /// Takes places for a large response until it is written; 503 if there are none.
 pub async fn take_places(app: &App, holder: Holder, response: Response) -> Response {
     match response.body().size_hint().exact() {
         Some(bytes) if bytes > MIN_COUNTED_BYTES => Box::pin(count(app, holder, response, bytes)).await,
-        None if response.extensions().get::<LongResponse>().is_some() => hold(app, holder, response),
         _ => response,
-    }
-}
-
-/// Takes places for what is in memory of a response that is made while the client reads it.
-fn hold(app: &App, holder: Holder, response: Response) -> Response {
-    match app.outgoing.take(holder, LONG_RESPONSE_PLACES) {
-        Some(place) => response.map(|body| Body::new(HeldBody { body, _place: place })),
-        None => ApiError::from(EdgeError::Busy).into(),
-    }
-}
-
-/// A body that holds places until it ends.
-struct HeldBody {
-    body: Body,
-    _place: PlacePermit,
-}
-
-impl HttpBody for HeldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
     }
 }
 

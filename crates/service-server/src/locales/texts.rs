@@ -269,7 +269,7 @@ texts! {
     AccountData {
         title: Text, open: Text, open_hint: Text, lead: Text, contents: Text, ready: Text, started: Text, expires: Text, status: Text,
         not_downloaded: Text, downloaded: Text, running: Text, used_up: Text, download: Text, effect: Text, button: Text,
-        limited: Sentence, is_running: Text, too_often: Text,
+        limited: Sentence, is_running: Text, too_often: Text, busy: Text,
     }
     AccountSecure {
         title: Text, open: Text, open_hint: Text, lead: Text, none: Text, details: Text, used: Sentence,

@@ -14,6 +14,8 @@ use service_rules::{network, network_rates::RaisedNetworks};
 
 /// Places for large responses: one for each 1,024 bytes, 128 MB together.
 pub const MAX_OUTGOING_PLACES: usize = 128 * 1024;
+/// Places for downloads that run: one each.
+pub const MAX_DOWNLOADS_AT_ONCE: usize = 128;
 /// One customer may hold a sixteenth of all places.
 const CUSTOMER_SHARE_DIVISOR: usize = 16;
 /// One /24 or /48 may hold a quarter of all places.

@@ -23,7 +23,7 @@ use crate::{
         tokens::{cli_tokens::CliTokenError, leaks::LeakReportError, mcp_tokens::McpTokenError},
         workspaces::enter_space::EnterSpaceError,
     },
-    http::errors::{ApiError, RATE_LIMIT, RATE_LIMIT_POLICY, error},
+    http::errors::{ApiError, EdgeError, RATE_LIMIT, RATE_LIMIT_POLICY, error},
     pagination::InvalidCursor,
 };
 
@@ -315,6 +315,7 @@ pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
         ExportError::DownloadedTooOften => {
             error(Conflict, "This export was downloaded as often as possible. Start a new one.")
         }
+        ExportError::Busy => EdgeError::Busy.into(),
         ExportError::Database(error) => error.into(),
         ExportError::Defect(error) => error.into(),
     }

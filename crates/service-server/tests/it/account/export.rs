@@ -1,11 +1,13 @@
 //! Exports of account data: who starts and downloads them, how often, and what ends a download.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::try_join_all;
 use reqwest::{Method, Response};
 use serde_json::json;
+use service_api::account_exports::MAX_DOWNLOADS;
+use service_server::node_limits::network_places::{Holder, MAX_DOWNLOADS_AT_ONCE, MAX_OUTGOING_PLACES};
 use service_testkit::{
     server::{SignedIn, TestServer, with_server},
     tab::Tab,
@@ -376,6 +378,42 @@ fn securing_the_account_ends_a_download_by_a_copied_cookie_ex_22() -> Result<()>
         assert_eq!(own.submit("/account/secure", &[]).await?.status, 303);
         assert!(timeout(SOON, response.bytes()).await?.is_err(), "the download went on");
         assert_eq!(own.get(&path).await?.next()?, PAGE, "the export is gone");
+        Ok(())
+    })
+}
+
+#[test]
+fn downloads_have_places_of_their_own_ex_23() -> Result<()> {
+    with_server(async |server| {
+        let ann = server.sign_in(ANN, "read write").await?;
+        let id = started(server, &ann).await?;
+        let tab = signed_in_tab(server, ANN).await?;
+        tab.get(PAGE).await?;
+        let page = tab.get(tab.submit(PAGE, &[]).await?.next()?).await?;
+        let (_, rest) = page.text.split_once("href=\"/account/data/").context("no link")?;
+        let path = format!("{PAGE}/{}", rest.split('"').next().unwrap_or_default());
+        // One slow download each, from as many networks as it takes.
+        let address = |number: usize| anyhow::Ok(IpAddr::from([10, u8::try_from(number)?, 0, 1]));
+        let take = |number| anyhow::Ok(server.app.downloads.take(Holder::Caller(address(number)?), 1));
+        let held: Vec<_> = (0..MAX_DOWNLOADS_AT_ONCE).map(take).collect::<Result<_>>()?;
+        assert!(held.iter().all(Option::is_some));
+
+        let busy = refused(server, &ann, &id).await?;
+        assert!(busy.status == 503 && busy.error() == "temporarily_unavailable", "{} {}", busy.status, busy.text);
+        assert!(busy.header("retry-after").is_some());
+        assert_eq!(state(server, &ann, &id).await?.body["downloadsLeft"], MAX_DOWNLOADS, "the refused one was counted");
+        let busy = tab.get(&path).await?;
+        assert!(busy.status == 503 && busy.text.contains("Too many downloads"), "{} {}", busy.status, busy.text);
+        assert_eq!(server.app.outgoing.free(), MAX_OUTGOING_PLACES, "downloads take places of other responses");
+
+        drop(held);
+        unzip(&begin(server, &ann, &id).await?.bytes().await?)?;
+        let released = async {
+            while server.app.downloads.free() < MAX_DOWNLOADS_AT_ONCE {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(SOON, released).await.context("the place of a download was not released")?;
         Ok(())
     })
 }

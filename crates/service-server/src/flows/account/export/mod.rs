@@ -47,6 +47,7 @@ use crate::{
             step_up::{self, RecentSignIn},
         },
     },
+    node_limits::network_places::Holder,
     store::{
         self,
         account_exports::{ExportKey, StoredExport, Stream},
@@ -84,6 +85,8 @@ pub enum ExportError {
     Running,
     #[error("the export was downloaded as often as it may")]
     DownloadedTooOften,
+    #[error("as many downloads run as the node, or the network of the user, may have")]
+    Busy,
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
@@ -141,13 +144,14 @@ async fn begin(app: &App, actor: &Actor<'_>, id: &str, cookie: Option<CookieKey>
     if store::account_exports::is_any_running(&db, actor.user_id, now).await? {
         return Err(ExportError::Running);
     }
+    let place = app.downloads.take(Holder::Caller(actor.meta.address), 1).ok_or(ExportError::Busy)?;
     let stream = Stream { id: random::uuid(now)?, until: later(now, STREAM_LEASE_SECONDS) };
     store::account_exports::begin_stream(&db, &key, stream).await?;
     let details = json!({ "by": session_id });
     actor.event(EventName::AccountExportDownloaded, now, details)?.subject(key.id).insert(&db).await?;
     db.commit().await?;
     let run = Run { export_id: key.id, stream_id: stream.id, created_at: found.created_at, cookie };
-    Ok(Download::new(app, actor, run).begin())
+    Ok(Download::new(app, actor, run, place).begin())
 }
 
 /// Checks that a download could begin, without beginning one.

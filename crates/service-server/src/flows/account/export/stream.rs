@@ -37,6 +37,7 @@ use crate::{
         authenticate::{self, AuthenticateError},
         sign_in::browser_session,
     },
+    node_limits::network_places::PlacePermit,
     store::{
         self,
         account_exports::{ExportKey, Stream, Written},
@@ -137,6 +138,8 @@ pub(super) struct Download {
     session_id: String,
     run: Run,
     deadline: Instant,
+    /// Held until the download ends.
+    _place: PlacePermit,
 }
 
 /// One download of an export.
@@ -150,7 +153,7 @@ pub(super) struct Run {
 }
 
 impl Download {
-    pub(super) fn new(app: &App, actor: &Actor<'_>, run: Run) -> Self {
+    pub(super) fn new(app: &App, actor: &Actor<'_>, run: Run, place: PlacePermit) -> Self {
         Self {
             app: app.clone(),
             user_id: actor.user_id,
@@ -160,6 +163,7 @@ impl Download {
             session_id: actor.basis.to_string(),
             run,
             deadline: Instant::now() + MAX_DOWNLOAD_TIME,
+            _place: place,
         }
     }
 

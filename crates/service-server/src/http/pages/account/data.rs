@@ -167,6 +167,7 @@ pub(super) fn refused(t: &Texts, refusal: &ExportError) -> FormProblem {
             (StatusCode::TOO_MANY_REQUESTS, text)
         }
         ExportError::Running => (StatusCode::TOO_MANY_REQUESTS, texts.is_running.to_string()),
+        ExportError::Busy => (StatusCode::SERVICE_UNAVAILABLE, texts.busy.to_string()),
         _ => (StatusCode::CONFLICT, texts.too_often.to_string()),
     };
     FormProblem { status, text }
