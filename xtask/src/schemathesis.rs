@@ -34,6 +34,7 @@ const RAISED_LIMITS: [&str; 8] = [
 ];
 
 const REVOKES_SESSIONS: &str = "endSession";
+const CLOSES_ACCOUNT: &str = "deleteAccount";
 
 pub(crate) fn run(options: &SchemathesisOptions) -> Result<()> {
     clients::install_python()?;
@@ -46,9 +47,13 @@ pub(crate) fn run(options: &SchemathesisOptions) -> Result<()> {
         if let Some(operation) = &options.operation {
             return attack(server, &ann, options, &["--include-operation-id", operation]).await;
         }
-        // The operation that revokes sessions would revoke the session of this test.
-        attack(server, &ann, options, &["--exclude-operation-id", REVOKES_SESSIONS]).await?;
-        attack(server, &ann, options, &["--include-operation-id", REVOKES_SESSIONS]).await
+        // These operations would end the session of this test.
+        let others = ["--exclude-operation-id", REVOKES_SESSIONS, "--exclude-operation-id", CLOSES_ACCOUNT];
+        attack(server, &ann, options, &others).await?;
+        attack(server, &ann, options, &["--include-operation-id", REVOKES_SESSIONS]).await?;
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        server.keep_account(ann.user_id).await?;
+        attack(server, &ann, options, &["--include-operation-id", CLOSES_ACCOUNT]).await
     })
 }
 

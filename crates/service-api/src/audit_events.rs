@@ -84,6 +84,9 @@ event_names! {
     ConnectionTried = "connection.tried", "Connection tried by an owner";
     SignInReported = "sign_in.reported", "Sign-in reported as someone else’s, and revoked";
     AccountSecured = "account.secured", "Account secured";
+    AccountDeletionRequested = "account.deletion_requested", "Deletion of the account requested";
+    AccountKept = "account.kept", "Deletion of the account cancelled";
+    AccountErased = "account.erased", "Account erased";
     AccountExportStarted = "account.export_started", "Export of the account data started";
     AccountExportDownloaded = "account.export_downloaded", "Download of the account data begun";
     PasskeyAdded = "passkey.added", "Passkey added";

@@ -117,12 +117,23 @@ impl TokenKind for SignInReport {
     const BODY: usize = 32;
 }
 
+/// The secret in the link that keeps an account which its user closed: a MAC of 256 bits, of which 12 are replaced by the shard of
+/// the user. It opens the account again once and authenticates no user.
+pub enum KeepAccount {}
+
+impl TokenKind for KeepAccount {
+    const PREFIX: &'static str = "svc_kac_";
+    const BODY: usize = 32;
+}
+
 /// A kind of token whose body begins with the shard of its row.
 pub trait InShard: TokenKind {}
 
 impl InShard for AuthorizationCode {}
 
 impl InShard for SignInReport {}
+
+impl InShard for KeepAccount {}
 
 impl InShard for BrowserSession {}
 

@@ -12,6 +12,8 @@ pub(crate) enum AccountCommand {
         #[arg(long = "keep-passkey", value_name = "PASSKEY-ID")]
         keep_passkeys: Vec<String>,
     },
+    /// Close your account, which is erased after 14 days
+    Delete,
     /// Download everything that the service stores about you, as a ZIP file
     Export {
         /// The file to create. Default: account-data-DATE.zip in this directory

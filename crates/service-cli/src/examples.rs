@@ -84,6 +84,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("account", &["service account secure"]),
     ("account secure", &["service account secure", "service account secure --yes --json"]),
+    ("account delete", &["service account delete", "service account delete --yes --json"]),
     ("account export", &["service account export", "service account export --output my-data.zip --json"]),
     ("passkey", &["service passkey list"]),
     ("passkey list", &["service passkey list", "service passkey list --jq '.passkeys[].name'"]),

@@ -79,6 +79,15 @@ pub const NEW_ACCOUNT: i64 = 3_600;
 /// How long an export of an account can be downloaded.
 pub const ACCOUNT_EXPORT: i64 = 3_600;
 
+/// How long a user can still keep an account that they closed, until it is erased.
+pub const ACCOUNT_DELETION: i64 = 14 * DAY;
+/// How long operators can stop the erasure of an account that one of them requested.
+pub const OPERATOR_ERASURE: i64 = DAY;
+/// How long after the restore of a backup no account is erased: requests to keep one may have been lost.
+pub const ERASURE_AFTER_RESTORE: i64 = 7 * DAY;
+/// How late an erasure is before operators are alerted.
+pub const ERASURE_OVERDUE: i64 = DAY;
+
 /// How long a security email can wait in the outbox and still be worth sending.
 pub const WARNING: i64 = 3 * DAY;
 

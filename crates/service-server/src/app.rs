@@ -153,8 +153,7 @@ impl App {
         let outbound = Arc::new(Outbound::new(tls::client(config.documents.ca_file.as_deref(), None)?));
         let metrics = Arc::<Metrics>::default();
         let pool = |connections| {
-            let pool = Database::new(&config.database, connections, &servers)?;
-            anyhow::Ok(pool.observed_by(&metrics.database_wait))
+            anyhow::Ok(Database::new(&config.database, connections, &servers)?.observed_by(&metrics.database_wait))
         };
         let database = pool(config.database.credential_connections)?;
         let node_id = random::uuid(clock.now())?;

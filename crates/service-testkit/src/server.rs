@@ -234,6 +234,12 @@ impl TestServer {
         Ok(id)
     }
 
+    /// Makes a user the only owner of a workspace with other members, so that the account cannot be closed.
+    pub async fn keep_account(&self, user_id: UserId) -> Result<()> {
+        let members = [(user_id, Role::Owner), (random::id(self.now())?, Role::Member)];
+        self.make_workspace("Needed", &members).await.map(drop)
+    }
+
     /// Stores a passkey of a user, which a password manager keeps. No authenticator has its key, so it signs no one in.
     pub async fn make_passkey(&self, user_id: UserId, name: &str) -> Result<PasskeyId> {
         let (now, db) = (self.now(), self.app.database.begin().await?);

@@ -167,7 +167,7 @@ async fn account_tour(
     passkey_tour(server, browser, look).await?;
     browser.go(&format!("{url}/account/secure")).await?;
     look("account-secure", browser).await?;
-    for page in ["data", "sessions", "apps", "tokens", "workspaces", "activity"] {
+    for page in ["data", "delete", "sessions", "apps", "tokens", "workspaces", "activity"] {
         browser.go(&format!("{url}/account/{page}")).await?;
         look(&format!("account-{page}"), browser).await?;
     }

@@ -1,10 +1,11 @@
-//! Exports of everything that is stored about a user.
+//! Exports of everything that is stored about a user, and the deletion of the account.
 
 use super::{
     Access::{RecentSignIn, SignedIn},
-    operation::{get, operations, post},
+    operation::{delete, get, operations, post},
 };
 use crate::{
+    account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
     errors::ErrorCode::{Conflict, NotFound},
     openapi::Shape,
@@ -36,4 +37,12 @@ operations! {
                  account can read, the session needs `read`, or all scopes that it stands for. One download of a user runs at a \
                  time. An export is downloaded within an hour, and at most 5 times.",
             );
+
+    /// Delete your account
+    DELETE_ACCOUNT(AccountExports, "deleteAccount"): () => AccountDeletion =
+        delete("/v1/account", RecentSignIn(WRITE)).returns(202).fails(&[Conflict]).note(
+            "The account is closed at once: all its sessions and tokens are revoked. It is erased after 14 days, with its content and \
+             the workspaces that have no other member. Until then, the link in the mail about it keeps the account. If a workspace \
+             with other members would be left without an owner, nothing happens, and the 409 names it.",
+        );
 }

@@ -21,6 +21,8 @@ pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
 pub const SIGN_IN_REPORT: Endpoint = list("/sign-in-report", &["token"]);
 pub const REVOKE_REPORTED_SIGN_IN: Endpoint = page(Method::Post, "/sign-in-report");
+pub const KEEP_ACCOUNT_PAGE: Endpoint = list("/keep-account", &["token"]);
+pub const KEEP_ACCOUNT: Endpoint = page(Method::Post, "/keep-account");
 pub const SSO_START: Endpoint = page(Method::Get, "/sso/start");
 pub const SSO_CALLBACK: Endpoint = page(Method::Get, "/sso/callback/{connectionId}");
 pub const SSO_BACKCHANNEL_LOGOUT: Endpoint = Endpoint {
@@ -56,6 +58,8 @@ pub const ACCOUNT_SECURE_FORM: Endpoint = page(Method::Post, "/account/secure");
 pub const ACCOUNT_DATA: Endpoint = list("/account/data", &["done"]);
 pub const ACCOUNT_START_EXPORT: Endpoint = page(Method::Post, "/account/data");
 pub const ACCOUNT_DOWNLOAD_EXPORT: Endpoint = page(Method::Get, "/account/data/{exportId}");
+pub const ACCOUNT_DELETE_PAGE: Endpoint = page(Method::Get, "/account/delete");
+pub const ACCOUNT_DELETE_FORM: Endpoint = page(Method::Post, "/account/delete");
 pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor", "done"]);
 pub const ACCOUNT_APPS: Endpoint = list("/account/apps", &["cursor", "done"]);
 pub const ACCOUNT_TOKENS: Endpoint = list("/account/tokens", &["cursor", "done"]);
@@ -149,6 +153,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &RESEND_CODE,
     &SIGN_IN_REPORT,
     &REVOKE_REPORTED_SIGN_IN,
+    &KEEP_ACCOUNT_PAGE,
+    &KEEP_ACCOUNT,
     &SSO_START,
     &SSO_CALLBACK,
     &SSO_BACKCHANNEL_LOGOUT,
@@ -177,6 +183,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &ACCOUNT_DATA,
     &ACCOUNT_START_EXPORT,
     &ACCOUNT_DOWNLOAD_EXPORT,
+    &ACCOUNT_DELETE_PAGE,
+    &ACCOUNT_DELETE_FORM,
     &ACCOUNT_SESSIONS,
     &ACCOUNT_APPS,
     &ACCOUNT_TOKENS,

@@ -96,7 +96,9 @@ impl Group {
             Self::Content => "Projects, packs, playbooks, cases and records.",
             Self::Sessions => "Sessions of the user, and the access that the user gave to apps.",
             Self::Passkeys => "Passkeys of the user. They are created on the account page only.",
-            Self::AccountExports => "Everything that is stored about the user, as a ZIP file.",
+            Self::AccountExports => {
+                "Everything that is stored about the user, as a ZIP file; and deleting the account."
+            }
             Self::CliTokens => "Tokens for scripts and CI.",
             Self::McpTokens => "Tokens of the first-party MCP client. Other MCP clients use OAuth discovery.",
             Self::Mcp => "The endpoint of MCP clients.",

@@ -1,4 +1,4 @@
-//! `service account secure`: revokes everything but this session.
+//! `service account secure` and `service account delete`: revokes everything but this session, or closes the account.
 
 use std::cell::RefCell;
 
@@ -9,12 +9,13 @@ use service_api::{
     page::Page,
     secure_account::SecuredAccount,
 };
+use service_client::TokenStore as _;
 
 use super::account_export;
 use crate::{
     account_arguments::AccountCommand,
     connection::Connection,
-    context::Context,
+    context::{Context, store_failed},
     duration::format_count,
     failure::{Failure, FailureCode},
     prompt,
@@ -24,6 +25,7 @@ use crate::{
 pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<(), Failure> {
     match command {
         AccountCommand::Secure { keep_passkeys } => secure(context, &keep_passkeys).await,
+        AccountCommand::Delete => delete(context).await,
         AccountCommand::Export { output } => account_export::run(context, output).await,
     }
 }
@@ -44,6 +46,27 @@ async fn secure(context: &Context, keep_passkeys: &[String]) -> Result<(), Failu
     context.output.success(&format!("Your account is secured. Revoked {}.", describe(&secured)));
     context.output.info("If someone could read your email, change its password, too.");
     context.output.result(&json!({ "secured": secured }), "")
+}
+
+async fn delete(context: &Context) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    context
+        .output
+        .info("Your account is closed at once: you are signed out everywhere, and every token stops working.");
+    context.output.info("After 14 days it is erased, with your content and your workspaces that have no other member.");
+    context.output.info("To take your data with you, run `service account export` first.");
+    let question = "Close your account? Until it is erased, a link in an email opens it again.";
+    if !prompt::confirm_action(context.terminal(), context.global.yes, "delete your account", question).await? {
+        return Err(Failure::new(FailureCode::ConfirmationRequired, "Your account was not closed."));
+    }
+    let closed = connection.call(context, async |client, token| client.delete_account(token).await).await?;
+    if !connection.is_from_environment() {
+        context.saved_sign_in(&connection.origin)?.forget().map_err(store_failed)?;
+    }
+    let date = format_date(closed.erased_on);
+    context.output.success(&format!("Your account is closed. It will be erased on {date}."));
+    context.output.info("To keep it, follow the link in the email about it, or sign in with a browser before then.");
+    context.output.result(&json!({ "deletion": closed }), "")
 }
 
 /// What will be revoked, with its last use.

@@ -54,3 +54,36 @@ fn exporting_saves_a_file_that_only_the_user_reads() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn deleting_asks_first_closes_the_account_and_forgets_the_session() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let asked = machine.show(&["account", "delete"]).await?;
+        ensure!(asked.contains("After 14 days it is erased") && asked.ends_with("exit 2"), "{asked}");
+        ensure!(asked.contains("error: Use --yes to delete your account without a prompt."), "{asked}");
+        assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        let closed = machine.run(&["account", "delete", "--yes", "--json"]).await?;
+        ensure!(closed.code == Some(0), "{} {}", closed.stdout, closed.stderr);
+        let object: Value = serde_json::from_str(&closed.stdout)?;
+        ensure!(object["deletion"]["erasedOn"].is_string(), "{object}");
+        let after = machine.show(&["whoami"]).await?;
+        ensure!(after.contains("error: Not signed in") && after.ends_with("exit 4"), "{after}");
+        let again = machine.show(&["account", "delete", "--yes"]).await?;
+        ensure!(again.ends_with("exit 4"), "{again}");
+        Ok(())
+    })
+}
+
+#[test]
+fn deleting_names_the_workspaces_that_need_another_owner() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let user = server.sign_in(EMAIL, "read").await?;
+        server.keep_account(user.user_id).await?;
+        let refused = machine.show(&["account", "delete", "--yes"]).await?;
+        ensure!(refused.contains("no other owner: Needed."), "{refused}");
+        assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
+        Ok(())
+    })
+}

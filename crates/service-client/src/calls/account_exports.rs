@@ -1,7 +1,8 @@
-//! Exports of everything that is stored about a user.
+//! Exports of everything that is stored about a user, and the deletion of the account.
 
 use reqwest::Response as HttpResponse;
 use service_api::{
+    account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
     endpoints,
     ids::ExportId,
@@ -37,6 +38,13 @@ impl Client {
     /// Returns the state of an export, and how far its latest download is.
     pub async fn read_export(&self, token: &AccessToken, id: ExportId) -> Result<AccountExport, Error> {
         self.call(&endpoints::READ_EXPORT, &[&id.to_string()]).bearer(token).send().await
+    }
+
+    /// Closes the account, which is erased after 14 days. All its tokens are revoked, also the one of this call. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if a workspace would
+    /// be left without an owner.
+    pub async fn delete_account(&self, token: &AccessToken) -> Result<AccountDeletion, Error> {
+        self.call(&endpoints::DELETE_ACCOUNT, &[]).bearer(token).send().await
     }
 
     /// Begins to download an export. A user has one download at a time: another one fails with `rate_limited`.

@@ -79,6 +79,8 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         tokens(&client, &ann.access_token).await?;
         sessions(server, &client, &ann).await?;
         passkeys(server, &client, &ann).await?;
+        let erased_on = client.delete_account(&bob.access_token).await?.erased_on;
+        assert_eq!(erased_on.duration_since(server.now()).as_hours(), 14 * 24);
         let succeeded = succeeded.lock().unwrap_or_else(PoisonError::into_inner);
         for row in OPERATIONS {
             assert!(

@@ -26,6 +26,7 @@ pub enum Purpose {
     MailAddress,
     ReturnPath,
     PasskeyChallenge,
+    KeepAccount,
 }
 
 const PURPOSES: &[(Purpose, &[u8])] = &[
@@ -43,6 +44,7 @@ const PURPOSES: &[(Purpose, &[u8])] = &[
     (Purpose::MailAddress, b"mac mail address"),
     (Purpose::ReturnPath, b"mac return path"),
     (Purpose::PasskeyChallenge, b"mac passkey challenge"),
+    (Purpose::KeepAccount, b"mac keep account"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

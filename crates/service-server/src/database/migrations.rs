@@ -23,7 +23,8 @@ const ALL: &[(&str, &str)] = &[
     ("V14__passkeys", include_str!("../../migrations/0014_passkeys.sql")),
     ("V15__sign_in_reports", include_str!("../../migrations/0015_sign_in_reports.sql")),
     ("V16__account_exports", include_str!("../../migrations/0016_account_exports.sql")),
-    ("V18__recovery_codes", include_str!("../../migrations/0018_recovery_codes.sql")),
+    ("V17__recovery_codes", include_str!("../../migrations/0017_recovery_codes.sql")),
+    ("V18__account_deletions", include_str!("../../migrations/0018_account_deletions.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -63,6 +63,7 @@ fn account() -> Vec<Route> {
         at(&endpoints::START_EXPORT, v1::account_exports::start),
         at(&endpoints::READ_EXPORT, v1::account_exports::read),
         at(&endpoints::DOWNLOAD_EXPORT, v1::account_exports::download),
+        at(&endpoints::DELETE_ACCOUNT, v1::account_exports::delete_account),
         at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
         at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
         at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke),
@@ -174,7 +175,7 @@ fn contents_of<K: OfKind>() -> Vec<Route> {
 }
 
 fn pages() -> Vec<Route> {
-    use pages::{authorize, confirmation, consent, sign_in, sign_in_report, sso};
+    use pages::{authorize, confirmation, consent, keep_account, sign_in, sign_in_report, sso};
     vec![
         page(&endpoints::AUTHORIZE, authorize::by_query),
         page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form),
@@ -201,6 +202,8 @@ fn pages() -> Vec<Route> {
         page(&endpoints::RESEND_LINK_CODE, sso::resend_link),
         page(&endpoints::SIGN_IN_REPORT, sign_in_report::show),
         page(&endpoints::REVOKE_REPORTED_SIGN_IN, sign_in_report::revoke),
+        page(&endpoints::KEEP_ACCOUNT_PAGE, keep_account::show),
+        page(&endpoints::KEEP_ACCOUNT, keep_account::keep),
         page(&endpoints::SHOW_CONSENT, consent::show),
         page(&endpoints::DECIDE, consent::decide),
         page(&endpoints::SWITCH_ACCOUNT, consent::switch),
@@ -210,7 +213,9 @@ fn pages() -> Vec<Route> {
 }
 
 fn account_pages() -> Vec<Route> {
-    use pages::account::{activity, apps, data, overview, secure, security, sessions, sign_out, tokens, workspaces};
+    use pages::account::{
+        activity, apps, data, delete, overview, secure, security, sessions, sign_out, tokens, workspaces,
+    };
     vec![
         page(&endpoints::ACCOUNT, overview::show),
         page(&endpoints::ACCOUNT_SECURITY, security::show),
@@ -227,6 +232,8 @@ fn account_pages() -> Vec<Route> {
         page(&endpoints::ACCOUNT_DATA, data::show),
         page(&endpoints::ACCOUNT_START_EXPORT, data::start),
         page(&endpoints::ACCOUNT_DOWNLOAD_EXPORT, data::download),
+        page(&endpoints::ACCOUNT_DELETE_PAGE, delete::show),
+        page(&endpoints::ACCOUNT_DELETE_FORM, delete::delete),
         page(&endpoints::ACCOUNT_SESSIONS, sessions::show),
         page(&endpoints::ACCOUNT_CONFIRM_END_SESSION, sessions::confirm_end),
         page(&endpoints::ACCOUNT_CONFIRM_END_ALL_SESSIONS, sessions::confirm_end_all),

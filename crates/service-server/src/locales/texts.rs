@@ -28,7 +28,7 @@ texts! {
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
         workspace: Workspace, connections: Connections, confirm: Confirm, done: DoneTexts,
-        confirmation: Confirmation, sign_in_report: SignInReport, problem: Problem, manual: Manual,
+        confirmation: Confirmation, sign_in_report: SignInReport, keep_account: KeepAccount, problem: Problem, manual: Manual,
         made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
         revoked_with_session: RevokedWithSession, mail: Mail,
@@ -56,6 +56,8 @@ texts! {
         passkey_copied: MailPasskeyCopied, passkey_recovery_begun: MailPasskeyRecoveryBegun,
         passkey_recovery_ended: MailPasskeyRecoveryEnded, passkey_recovery_stopped: MailPasskey,
         new_sign_in: MailNewSignIn, account_secured: MailAccountSecured,
+        account_closed: MailAccountClosed, account_link_replaced: MailAccountLinkReplaced, account_kept: MailAccountKept,
+        account_erased: MailAccountErased,
         recovery_codes_created: MailPasskey, recovery_codes_removed: MailPasskey,
         recovery_code_used: MailRecoveryCodeUsed,
     }
@@ -101,6 +103,18 @@ texts! {
     }
     MailNewSignInKind {
         subject: Text, happened: Sentence,
+    }
+    MailAccountClosed {
+        subject: Text, happened: Sentence, by_operator: Sentence, workspaces: Text, keep: Text, keep_hint: Text, support: Text,
+    }
+    MailAccountLinkReplaced {
+        subject: Text, happened: Sentence, next: Text,
+    }
+    MailAccountKept {
+        subject: Text, happened: Sentence, next: Text,
+    }
+    MailAccountErased {
+        subject: Text, happened: Sentence, next: Text,
     }
     MailAccountSecured {
         subject: Text, happened: Sentence, passkeys: Text,
@@ -244,7 +258,11 @@ texts! {
         older: Text, last_used: Text, workspace: Text, permissions: Text, created: Text, from: Sentence,
         nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
         sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
-        security: AccountSecurity, recovery_codes: AccountRecoveryCodes, secure: AccountSecure, data: AccountData,
+        security: AccountSecurity, recovery_codes: AccountRecoveryCodes, secure: AccountSecure, data: AccountData, delete: AccountDelete,
+    }
+    KeepAccount {
+        title: Text, erased: Sentence, effect: Text, button: Text, kept_title: Text, kept: Text, gone: Text, gone_text: Text,
+        gone_next: Text,
     }
     SignInReport {
         title: Text, happened: Sentence, ended: Sentence, made: Plural, was_you: Text, effect: Text, button: Text,
@@ -270,6 +288,11 @@ texts! {
         title: Text, open: Text, open_hint: Text, lead: Text, contents: Text, ready: Text, started: Text, expires: Text, status: Text,
         not_downloaded: Text, downloaded: Text, running: Text, used_up: Text, download: Text, effect: Text, button: Text,
         limited: Sentence, is_running: Text, too_often: Text, busy: Text,
+    }
+    AccountDelete {
+        title: Text, open: Text, open_hint: Text, lead: Text, waits: Sentence, stays: Text, owners: Text, owners_hint: Text,
+        glass: Text, glass_hint: Text, erased: Text, erased_hint: Text, effect: Text, button: Text, needed: Text, limited: Sentence,
+        closed_title: Text, closed: Sentence, closed_next: Text,
     }
     AccountSecure {
         title: Text, open: Text, open_hint: Text, lead: Text, none: Text, details: Text, used: Sentence,

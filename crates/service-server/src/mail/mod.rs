@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use service_api::{
     ids::{ConnectionId, MailId},
     oauth::is_first_party,
-    token::{OtpCode, SignInReport, Token},
+    token::{KeepAccount, OtpCode, SignInReport, Token},
 };
 use service_rules::{Timestamp, user_agent::UserAgent};
 use zeroize::Zeroizing;
@@ -196,6 +196,32 @@ pub enum Email {
         /// The names of the passkeys that were removed.
         passkeys: Vec<String>,
     },
+    /// The account was closed, and will be erased.
+    AccountClosed {
+        to: String,
+        at: Timestamp,
+        /// `None`: an operator closed it.
+        from: Option<String>,
+        erased_on: Timestamp,
+        /// Workspaces that are erased with it, by name.
+        workspaces: Vec<String>,
+        /// The secret of the link that keeps it.
+        keep: Option<Token<KeepAccount>>,
+    },
+    /// The link that keeps a closed account leaked, and is replaced by this one.
+    AccountLinkReplaced {
+        to: String,
+        erased_on: Timestamp,
+        keep: Token<KeepAccount>,
+    },
+    /// The account was opened again.
+    AccountKept {
+        to: String,
+        at: Timestamp,
+    },
+    AccountErased {
+        to: String,
+    },
     /// An owner of a workspace revoked a member's credential for it.
     CredentialRevoked {
         to: String,
@@ -366,6 +392,10 @@ impl Email {
             | Self::RecoveryCodeUsed { .. }
             | Self::NewSignIn { .. }
             | Self::AccountSecured { .. }
+            | Self::AccountClosed { .. }
+            | Self::AccountLinkReplaced { .. }
+            | Self::AccountKept { .. }
+            | Self::AccountErased { .. }
             | Self::CredentialRevoked { .. }
             | Self::TokenLeaked { .. }
             | Self::TokenExposed { .. }
@@ -397,6 +427,10 @@ impl Email {
             Self::RecoveryCodeUsed { .. } => "recovery code used",
             Self::NewSignIn { .. } => "new sign-in",
             Self::AccountSecured { .. } => "account secured",
+            Self::AccountClosed { .. } => "account closed",
+            Self::AccountLinkReplaced { .. } => "account link replaced",
+            Self::AccountKept { .. } => "account kept",
+            Self::AccountErased { .. } => "account erased",
             Self::CredentialRevoked { .. } => "credential revoked",
             Self::Invitation { .. } => "invitation",
             Self::TokenLeaked { .. } => "token leaked",
@@ -428,6 +462,10 @@ impl Email {
             | Self::RecoveryCodeUsed { to, .. }
             | Self::NewSignIn { to, .. }
             | Self::AccountSecured { to, .. }
+            | Self::AccountClosed { to, .. }
+            | Self::AccountLinkReplaced { to, .. }
+            | Self::AccountKept { to, .. }
+            | Self::AccountErased { to, .. }
             | Self::CredentialRevoked { to, .. }
             | Self::Invitation { to, .. }
             | Self::TokenLeaked { to, .. }

@@ -3,7 +3,7 @@
 use askama::Template as _;
 use service_api::{
     endpoints,
-    token::{SignInReport, Token},
+    token::{KeepAccount, SignInReport, Token},
 };
 use service_rules::{Timestamp, lifetimes, user_agent::UserAgent};
 use zeroize::Zeroizing;
@@ -169,6 +169,24 @@ impl Email {
                 blocks.extend([plain(&mail.not_you), writer.link(&mail.review, "/account")]);
                 (&texts.subject, blocks)
             }
+            Self::AccountClosed { at, from, erased_on, workspaces, keep, .. } => {
+                let facts = from.as_ref().map(|from| vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())]);
+                (&mail.account_closed.subject, writer.account_closed(*erased_on, facts, workspaces, keep.as_ref()))
+            }
+            Self::AccountLinkReplaced { erased_on, keep, .. } => {
+                let texts = &mail.account_link_replaced;
+                let happened = filled(&writer.at_url(&texts.happened).with("date", t.moment(*erased_on)));
+                (&texts.subject, vec![happened, plain(&texts.next), writer.keep_account(keep)])
+            }
+            Self::AccountKept { .. } => {
+                let texts = &mail.account_kept;
+                let sign_in = writer.link(&mail.review, "/account");
+                (&texts.subject, vec![filled(&writer.at_url(&texts.happened)), plain(&texts.next), sign_in])
+            }
+            Self::AccountErased { .. } => {
+                let texts = &mail.account_erased;
+                (&texts.subject, vec![filled(&writer.at_url(&texts.happened)), plain(&texts.next)])
+            }
             Self::CredentialRevoked { credential, workspace, owner, revoked_at, .. } => {
                 let texts = &mail.credential_revoked;
                 let happened = match credential {
@@ -315,6 +333,33 @@ impl<'a> Writer<'a> {
             filled(&texts.report_hint.with("wait", t.duration(lifetimes::SIGN_IN_REPORT))),
         ];
         (&kind.subject, blocks)
+    }
+
+    fn account_closed(
+        &self,
+        erased_on: Timestamp,
+        facts: Option<Vec<(&'a Text, String)>>,
+        workspaces: &[String],
+        keep: Option<&Token<KeepAccount>>,
+    ) -> Vec<Block<'a>> {
+        let (t, texts) = (self.t, &self.t.mail.account_closed);
+        let happened = if facts.is_some() { &texts.happened } else { &texts.by_operator };
+        let mut blocks = vec![filled(&self.at_url(happened).with("date", t.moment(erased_on)))];
+        blocks.extend(facts.map(Block::Facts));
+        if !workspaces.is_empty() {
+            blocks.extend([plain(&texts.workspaces), Block::List(workspaces.to_vec())]);
+        }
+        match keep {
+            Some(keep) => blocks.extend([plain(&texts.keep_hint), self.keep_account(keep)]),
+            None => blocks.push(plain(&texts.support)),
+        }
+        blocks
+    }
+
+    /// The link is a secret, though one that authenticates no user.
+    fn keep_account(&self, keep: &Token<KeepAccount>) -> Block<'a> {
+        let path = format!("{}?token={}", endpoints::KEEP_ACCOUNT_PAGE.path, keep.expose());
+        self.link(&self.t.mail.account_closed.keep, &path)
     }
 
     fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {

@@ -2,7 +2,7 @@
 
 use service_api::{
     ids::ConnectionId,
-    token::{OtpCode, SignInReport, Token, TokenKind as _},
+    token::{KeepAccount, OtpCode, SignInReport, Token, TokenKind as _},
 };
 use uuid::Uuid;
 
@@ -107,6 +107,18 @@ fn about_security(language: Language) -> Vec<Email> {
         new_sign_in(SignedInWith::Client("service-cli".to_owned())),
         new_sign_in(SignedInWith::App(text())),
         Email::AccountSecured { to: to(), at, from: from(), passkeys: vec![text()] },
+        Email::AccountClosed {
+            to: to(),
+            at,
+            from: Some(from()),
+            erased_on: at,
+            workspaces: vec![text()],
+            keep: Some(Token::from_body(&[7; KeepAccount::BODY])),
+        },
+        Email::AccountClosed { to: to(), at, from: None, erased_on: at, workspaces: Vec::new(), keep: None },
+        Email::AccountLinkReplaced { to: to(), erased_on: at, keep: Token::from_body(&[7; KeepAccount::BODY]) },
+        Email::AccountKept { to: to(), at },
+        Email::AccountErased { to: to() },
     ]
 }
 
@@ -152,14 +164,25 @@ fn text_and_html_of_every_mail_say_the_same_under_the_services_name_fh_12() {
 
 #[test]
 fn every_mail_but_one_with_a_code_has_a_button_to_a_page_of_the_service_fh_12() {
+    // No page helps a user whose account an operator closed, or whose account is erased.
+    let locales = acme();
     for language in Language::ALL {
+        let mail = &locales.of(language).mail;
+        let nothing_to_do = [mail.account_closed.support.to_string(), mail.account_erased.next.to_string()];
         for Written { subject, text, html } in written(language, true) {
             let has_code = text.lines().any(|line| line == CODE);
-            assert_eq!(html.contains("<a "), !has_code, "{subject}");
+            let has_nothing_to_do = nothing_to_do.iter().any(|sentence| text.contains(sentence));
+            assert_eq!(html.contains("<a "), !has_code && !has_nothing_to_do, "{subject}");
             let links: Vec<_> = html.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
             for link in links {
                 let path = link.strip_prefix(URL).unwrap_or_else(|| panic!("{subject} leads to {link}"));
-                let known = ["/account", "/workspaces", "/sso/start?connection=", "/sign-in-report?token="];
+                let known = [
+                    "/account",
+                    "/workspaces",
+                    "/sso/start?connection=",
+                    "/sign-in-report?token=",
+                    "/keep-account?token=",
+                ];
                 assert!(known.iter().any(|page| path.starts_with(page)), "{subject}: {link}");
                 assert!(text.lines().any(|line| line == link), "{subject}: {text}");
             }

@@ -1,5 +1,8 @@
 //! Table `connections`: a workspace's connections to OpenID providers. A row is in the shard of the workspace.
 
+use std::collections::HashSet;
+
+use futures_util::future::try_join_all;
 use service_api::{
     connections::{AuthMethod, ConnectionHealth},
     ids::{ConnectionId, Id as _, UserId, WorkspaceId},
@@ -87,6 +90,18 @@ pub async fn find(db: &Connection, id: ConnectionId) -> Result<Option<StoredConn
 pub async fn is_enabled(db: &Connection, id: ConnectionId) -> Result<bool, Error> {
     let sql = r"select from connections where id = $1 and shard = $2 and enabled_at is not null and deleted_at is null";
     Ok(db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.is_some())
+}
+
+/// Returns those of several workspaces that have a connection.
+pub async fn find_workspaces_with_some(
+    db: &Connection,
+    workspaces: &[WorkspaceId],
+) -> Result<HashSet<WorkspaceId>, Error> {
+    let sql = r"select workspace_id from connections
+                 where workspace_id = any ($1) and shard = $2 and deleted_at is null";
+    let read = super::by_shard(workspaces).into_iter();
+    let rows = try_join_all(read.map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await)).await?;
+    rows.iter().flatten().map(|row| Ok(row.try_get::<_, Uuid>("workspace_id")?.into())).collect()
 }
 
 /// Returns the connections of a workspace, oldest first.

@@ -135,6 +135,14 @@ pub async fn list_owners(db: &Connection, workspace_id: WorkspaceId) -> Result<V
     Ok(enabled.map(|(user_id, user)| Owner { user_id, email: user.email }).collect())
 }
 
+/// Whether a workspace has a member other than one user.
+pub async fn has_other_member(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
+    let sql = r"select from members
+                 where workspace_id = $1 and shard = $3 and user_id <> $2 and ended_at is null limit 1";
+    let row = db.query_opt(sql, &[&workspace_id.uuid(), &beside.uuid(), &workspace_id.shard().number()]).await?;
+    Ok(row.is_some())
+}
+
 /// Whether a workspace has an enabled owner other than one user. Disabled owners cannot act and do not count.
 pub async fn has_other_owner(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
     let sql = r"select user_id from members
@@ -143,6 +151,46 @@ pub async fn has_other_owner(db: &Connection, workspace_id: WorkspaceId, beside:
     let ids =
         rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).collect::<Result<Vec<_>, Error>>()?;
     Ok(users::find_several(db, &ids).await?.values().any(|user| !user.disabled))
+}
+
+/// Which members a workspace has beside one user.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Others {
+    pub has_member: bool,
+    /// Disabled owners cannot act and do not count.
+    pub has_owner: bool,
+}
+
+/// Returns which members each workspace has beside one user.
+pub async fn find_others(
+    db: &Connection,
+    workspaces: &[WorkspaceId],
+    beside: UserId,
+) -> Result<HashMap<WorkspaceId, Others>, Error> {
+    let sql = r"select m.workspace_id, m.user_id, m.is_owner
+                  from unnest($1::uuid[]) as wanted (id)
+                 cross join lateral ((select workspace_id, user_id, true as is_owner from members
+                                       where workspace_id = wanted.id and shard = $2 and user_id <> $3
+                                         and role = 'owner' and ended_at is null)
+                                     union all
+                                     (select workspace_id, user_id, false from members
+                                       where workspace_id = wanted.id and shard = $2 and user_id <> $3
+                                         and role <> 'owner' and ended_at is null limit 1)) m";
+    let beside = beside.uuid();
+    let read = super::by_shard(workspaces).into_iter();
+    let read = read.map(async |(shard, ids)| db.query(sql, &[&ids, &shard, &beside]).await);
+    let rows: Vec<_> = try_join_all(read).await?.into_iter().flatten().collect();
+    let ids =
+        rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).collect::<Result<Vec<_>, Error>>()?;
+    let users = users::find_several(db, &ids).await?;
+    let mut found = HashMap::<_, Others>::new();
+    for (row, user_id) in rows.iter().zip(ids) {
+        let others = found.entry(row.try_get::<_, Uuid>("workspace_id")?.into()).or_default();
+        others.has_member = true;
+        let is_enabled = users.get(&user_id).is_some_and(|user| !user.disabled);
+        others.has_owner |= is_enabled && row.try_get("is_owner")?;
+    }
+    Ok(found)
 }
 
 /// Returns the email address of a workspace's longest-standing owner; an enabled one if there is any.

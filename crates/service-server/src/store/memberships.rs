@@ -42,6 +42,14 @@ pub async fn find_several(
     rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("workspace_id")?.into())).collect()
 }
 
+/// Returns the workspaces that a user owns, in the order of their ids.
+pub async fn list_owned(db: &Connection, user_id: UserId) -> Result<Vec<WorkspaceId>, Error> {
+    let sql = r"select workspace_id from memberships
+                 where user_id = $1 and shard = $2 and role = 'owner' and ended_at is null order by workspace_id";
+    let rows = db.query(sql, &[&user_id.uuid(), &user_id.shard().number()]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("workspace_id")?.into())).collect()
+}
+
 /// Returns the user's role in a workspace and locks it: transactions that change it wait until this one ends. `None`:
 /// the user is not a member.
 pub async fn lock_role(db: &Connection, user_id: UserId, workspace_id: WorkspaceId) -> Result<Option<Role>, Error> {

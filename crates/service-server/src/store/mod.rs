@@ -9,6 +9,7 @@
 //! database. The other tables belong to no user, and every database has them for
 //! itself. See `service_api::shard`.
 
+pub mod account_deletions;
 pub mod account_exports;
 pub mod address_key;
 pub mod audit_events;
@@ -32,6 +33,7 @@ pub mod deleted_contents;
 pub mod deletions;
 pub mod devices;
 pub mod emails;
+pub mod erasure;
 pub mod grant_batches;
 pub mod grants;
 pub mod idempotency_keys;

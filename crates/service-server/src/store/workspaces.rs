@@ -61,6 +61,16 @@ pub async fn lock(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
     Ok(db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?.is_some())
 }
 
+/// Locks several workspaces, in the order that every caller takes.
+pub async fn lock_several(db: &Connection, ids: &[WorkspaceId]) -> Result<(), Error> {
+    let sql =
+        r"select from workspaces where id = any ($1) and shard = $2 and deleted_at is null order by id for update";
+    for (shard, ids) in super::by_shard(ids) {
+        db.query(sql, &[&ids, &shard]).await?;
+    }
+    Ok(())
+}
+
 /// Renames a workspace; `false`: there is no such workspace.
 pub async fn update_name(db: &Connection, id: WorkspaceId, name: &DisplayName) -> Result<bool, Error> {
     let sql = r"update workspaces set name = $2 where id = $1 and shard = $3 and name <> $2 and deleted_at is null";

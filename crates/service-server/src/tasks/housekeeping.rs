@@ -13,6 +13,7 @@ use crate::{
     audit::chain::Seal,
     database::{Connection, Error},
     flows::{
+        account::deletion::erasure,
         audit::{keys, partitions, sealing},
         oauth::consents,
         operations::retention,
@@ -81,6 +82,7 @@ pub async fn clean_all(app: &App) -> bool {
     check(rotate_signing_keys::rotate_if_due(app).await.map(drop), "Could not rotate the signing key");
     check(notify_expiring(app).await, "Could not notify owners of expiring tokens");
     check(passkey_recovery::end_due(app).await.map(drop), "Could not remove the passkeys of users who have lost them");
+    check(erasure::erase_due(app).await.map(drop), "Could not erase the accounts that are due");
     check(consents::expire(app).await.map(drop), "Could not delete unused consents");
     check(partitions::keep(app).await.map(drop), "Could not create or drop a partition of audit events");
     check(keys::prepare(app, app.clock.now()).await.map(drop), "Could not prepare the keys of audit events");

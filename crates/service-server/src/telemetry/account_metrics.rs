@@ -1,6 +1,9 @@
 //! What users do about the security of their accounts, counted.
 
-use prometheus_client::{metrics::counter::Counter, registry::Registry};
+use prometheus_client::{
+    metrics::{counter::Counter, gauge::Gauge},
+    registry::Registry,
+};
 
 /// The metrics of the account pages and of recovery codes.
 #[derive(Default)]
@@ -8,6 +11,10 @@ pub struct AccountMetrics {
     pub sign_ins_reported: Counter,
     pub secured: Counter,
     pub recovery_codes_used: Counter,
+    pub deletions_requested: Counter,
+    pub deletions_stopped: Counter,
+    pub erased: Counter,
+    pub erasures_overdue: Gauge,
 }
 
 impl AccountMetrics {
@@ -26,6 +33,22 @@ impl AccountMetrics {
             "recovery_codes_used",
             "Recovery codes that users entered in place of a passkey",
             self.recovery_codes_used.clone(),
+        );
+        registry.register(
+            "account_deletions_requested",
+            "Accounts that their users closed, to be erased after 14 days",
+            self.deletions_requested.clone(),
+        );
+        registry.register(
+            "account_deletions_stopped",
+            "Closed accounts that their users kept",
+            self.deletions_stopped.clone(),
+        );
+        registry.register("accounts_erased", "Accounts that were erased", self.erased.clone());
+        registry.register(
+            "account_erasures_overdue",
+            "Accounts that should have been erased more than a day ago",
+            self.erasures_overdue.clone(),
         );
     }
 }

@@ -21,6 +21,7 @@ pub(super) const BOUNCE_OUTCOMES: &[&str] = &["suppressed", "ignored", "refused"
 pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswered"];
 /// The limits that all nodes share, as `RateLimit-Policy` names them.
 pub(super) const LIMITS: &[&str] = &[
+    "account-deletions",
     "account-exports",
     "account-secured-mails",
     "break-glass",
@@ -66,7 +67,8 @@ pub(super) const LIMITS: &[&str] = &[
     "support-changes",
     "tokens_per_user",
 ];
-pub(super) const PASSKEY_SIGN_IN_OUTCOMES: &[&str] = &["signed_in", "refused", "copied", "sso_required", "error"];
+pub(super) const PASSKEY_SIGN_IN_OUTCOMES: &[&str] =
+    &["signed_in", "refused", "copied", "sso_required", "closed", "error"];
 pub(super) const EXPORT_DOWNLOAD_OUTCOMES: &[&str] =
     &["finished", "disconnected", "session_ended", "superseded", "too_slow", "failed"];
 pub(super) const SSO_LOGOUT_OUTCOMES: &[&str] = &["signed_out", "refused", "limited", "failed"];
@@ -75,6 +77,7 @@ pub(super) const SSO_SIGN_IN_OUTCOMES: &[&str] = &[
     "link",
     "linked",
     "tried",
+    "closed",
     "provider_unavailable",
     "provider_refused",
     "provider_error",

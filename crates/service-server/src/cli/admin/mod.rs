@@ -15,6 +15,7 @@ use crate::{
     cli::{output::say, progress::show_while},
     database::migrations,
     flows::{
+        account::deletion::by_operator::{self, EraseUserError},
         audit::{
             sealing,
             verification::{self, Position},
@@ -26,11 +27,12 @@ use crate::{
         sso::connections,
         support::SupportOperator,
     },
+    http::errors::api::describe_needed,
 };
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Look at, disable, enable and sign out users
+    /// Look at, disable, enable, sign out and erase users
     #[command(subcommand)]
     User(UserCommand),
     /// Revoke one session, browser or CLI token
@@ -92,6 +94,13 @@ pub(crate) enum UserCommand {
     Enable { address: String },
     /// Revoke all sessions of a user and forget their devices; the user can sign in again
     SignOut { address: String },
+    /// Close an account, and erase it after 24 hours
+    Erase {
+        address: String,
+        /// Stop an erasure that an operator requested; the account stays disabled
+        #[arg(long)]
+        stop: bool,
+    },
 }
 
 #[derive(Subcommand)]
@@ -405,7 +414,8 @@ async fn user(command: &UserCommand, app: &App, operator: Operator) -> anyhow::R
         }
         UserCommand::Disable { address } => {
             let disabled = revocation::disable_user(app, &operator, &parse_address(address)?).await;
-            let id = disabled.map_err(|error| or_nothing(error, "user not found, or already disabled"))?;
+            let id = disabled
+                .map_err(|error| or_nothing(error, "user not found, or already disabled and not to be erased"))?;
             say(&format!("Disabled {id}. Nodes reject their tokens within a second."));
         }
         UserCommand::Enable { address } => {
@@ -413,6 +423,7 @@ async fn user(command: &UserCommand, app: &App, operator: Operator) -> anyhow::R
             let id = enabled.map_err(|error| or_nothing(error, "user not found, or not disabled"))?;
             say(&format!("Enabled {id}. They can sign in again. Their old sessions and tokens stay revoked."));
         }
+        UserCommand::Erase { address, stop } => erase_user(app, operator, &parse_address(address)?, *stop).await?,
         UserCommand::SignOut { address } => {
             let signed_out = revocation::sign_out_user(app, &operator, &parse_address(address)?).await;
             let id = signed_out.map_err(|error| or_nothing(error, "user not found"))?;
@@ -423,6 +434,30 @@ async fn user(command: &UserCommand, app: &App, operator: Operator) -> anyhow::R
         }
     }
     Ok(())
+}
+
+async fn erase_user(app: &App, operator: Operator, address: &Address, stop: bool) -> anyhow::Result<()> {
+    let operator = with_reason(operator)?.into_operator();
+    if stop {
+        let stopped = by_operator::stop_erasure(app, &operator, address).await;
+        let id =
+            stopped.map_err(|error| or_nothing(error, "no operator requested to erase this user, or it has begun"))?;
+        say(&format!("Stopped the erasure of {id}. The account stays disabled: to open it, use `user enable`."));
+        return Ok(());
+    }
+    match by_operator::erase_user(app, &operator, address).await {
+        Ok((id, due_at)) => {
+            say(&format!(
+                "Closed {id}. The account will be erased after {due_at:.0}. Until then, `user erase --stop` stops it."
+            ));
+            Ok(())
+        }
+        Err(EraseUserError::Needed(workspaces)) => {
+            anyhow::bail!("{} `workspace delete` does so for you.", describe_needed(&workspaces))
+        }
+        Err(EraseUserError::NothingToErase) => anyhow::bail!("user not found, or already being erased"),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The error of a command, with this text if there was nothing to revoke.

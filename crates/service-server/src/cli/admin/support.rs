@@ -115,7 +115,7 @@ fn account_text(shown: &ShownUser) -> String {
     let mut lines = vec![
         format!("User          {}", user.id),
         format!("Email         {}", user.email),
-        format!("State         {}", if user.disabled { "disabled: sign-in is refused" } else { "enabled" }),
+        format!("State         {}", describe_state(shown)),
         format!("Created       {:.0}", user.created_at),
         format!("Last sign-in  {}", when(shown.last_sign_in_at, "none recorded")),
         format!("Sessions      {}, and {} browsers", shown.sessions, shown.browsers),
@@ -127,6 +127,14 @@ fn account_text(shown: &ShownUser) -> String {
         }),
     );
     lines.join("\n")
+}
+
+fn describe_state(shown: &ShownUser) -> String {
+    match shown.erased_on {
+        Some(erased_on) => format!("closed: will be erased after {erased_on:.0}"),
+        None if shown.user.disabled => "disabled: sign-in is refused".to_owned(),
+        None => "enabled".to_owned(),
+    }
 }
 
 pub(super) async fn list_sessions(app: &App, operator: &SupportOperator, options: &UserOptions) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod apps;
+pub mod deletion;
 pub mod export;
 pub mod passkeys;
 pub mod recovery_codes;
@@ -19,7 +20,7 @@ use crate::{
     database,
     flows::{
         Actor, RequestMeta,
-        account::{export::ExportError, passkeys::PasskeyRefusal, secure::SecureError},
+        account::{deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal, secure::SecureError},
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
         oauth::consents::{self, ConsentsError},
@@ -50,6 +51,8 @@ pub enum AccountError {
     Passkey(#[from] PasskeyRefusal),
     #[error("the export was not started or downloaded: {0}")]
     Export(ExportError),
+    #[error("the account was not closed: {0}")]
+    Deletion(DeletionError),
     #[error(transparent)]
     InvalidCursor(#[from] InvalidCursor),
     #[error(transparent)]
@@ -120,6 +123,17 @@ impl From<SecureError> for AccountError {
             SecureError::SessionEnded => Self::NotSignedIn,
             SecureError::Database(error) => error.into(),
             SecureError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeletionError> for AccountError {
+    fn from(error: DeletionError) -> Self {
+        match error {
+            DeletionError::SessionEnded => Self::NotSignedIn,
+            DeletionError::Database(error) => error.into(),
+            DeletionError::Defect(error) => error.into(),
+            refusal => Self::Deletion(refusal),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. The page behind the link shows the sign-in and what it created. It changes nothing, because mail systems open links, too.
 //! 2. The form of the page revokes the session and everything that it created, and deletes the device. If an app of others was
-//!    let in, all its sessions are revoked and its consents are withdrawn.
+//!    let in, all its sessions are revoked and its consents are withdrawn. If the session closed the account, it is opened again.
 //!
 //! The link authenticates no user. It does nothing else, works once and expires after 7 days: an attacker who reads the mail can
 //! undo the sign-in, and gets no access by it.
@@ -11,7 +11,7 @@ use serde_json::json;
 use service_api::{
     audit_events::EventName,
     errors::Reason,
-    ids::{BrowserSessionId, GrantId},
+    ids::{BrowserSessionId, GrantId, UserId},
     sessions::MadeTreatment,
     token::{SignInReport, Token},
 };
@@ -22,7 +22,10 @@ use crate::{
     database,
     flows::{
         RequestMeta,
-        account::sessions::{self, FoundSession},
+        account::{
+            deletion::keep,
+            sessions::{self, FoundSession},
+        },
         oauth::consents,
         revocation::{
             RevocationTransaction,
@@ -89,6 +92,11 @@ pub async fn revoke(app: &App, meta: &RequestMeta, secret: &str) -> Result<(), S
             consents::withdraw_if_last(transaction.db(), meta, user_id, &grant.client, now).await?;
         }
     }
+    let sessions = with_descendants(&transaction, user_id, &makers).await?;
+    if store::account_deletions::delete_of_sessions(transaction.db(), user_id, &sessions).await? {
+        let event = meta.event(EventName::AccountKept, now, json!({}))?.user(user_id);
+        keep::open_again(app, transaction.db(), user_id, event, now).await?;
+    }
     let event = Event::RevokedByUser(MadeTreatment::Revoke);
     let lineage = LineageRevocation { cause: Cause::Request(meta), user_id, event };
     lineage.revoke(&mut transaction, makers).await?;
@@ -99,6 +107,21 @@ pub async fn revoke(app: &App, meta: &RequestMeta, secret: &str) -> Result<(), S
     app.metrics.account.sign_ins_reported.inc();
     app.mail_waiting.notify_one();
     Ok(())
+}
+
+/// These sessions, and those that they created and that have ended: all have, if one of them closed the account.
+async fn with_descendants(
+    transaction: &RevocationTransaction<'_>,
+    user_id: UserId,
+    makers: &[String],
+) -> Result<Vec<String>, database::Error> {
+    let (mut all, mut newest) = (makers.to_vec(), makers.to_vec());
+    while !newest.is_empty() {
+        let made = store::lineage::list_ended(transaction.db(), user_id, &newest, transaction.now()).await?;
+        newest = made.iter().map(GrantId::to_string).filter(|id| !all.contains(id)).collect();
+        all.extend(newest.iter().cloned());
+    }
+    Ok(all)
 }
 
 fn parse(secret: &str) -> Result<ReportKey, SignInReportError> {

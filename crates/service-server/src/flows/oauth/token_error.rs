@@ -63,6 +63,9 @@ pub enum InvalidGrant {
     /// Single sign-on is required in the domain of the code's address.
     #[error("single sign-on is required")]
     SsoRequired,
+    /// The code is right, but its user closed the account.
+    #[error("the user closed the account, which will be erased")]
+    AccountClosed,
     /// The caller is not told why.
     #[error("the authorization code is not accepted")]
     AuthorizationCode,
@@ -141,6 +144,7 @@ impl From<VerifyOtpError> for TokenError {
             VerifyOtpError::Code(error) => error.into(),
             VerifyOtpError::NotAMember => Self::InvalidRequest(InvalidTokenRequest::NotAMember),
             VerifyOtpError::SsoRequired => Self::InvalidGrant(InvalidGrant::SsoRequired),
+            VerifyOtpError::Closed(_) => Self::InvalidGrant(InvalidGrant::AccountClosed),
             VerifyOtpError::Database(error) => Self::Database(error),
             VerifyOtpError::Defect(error) => Self::Defect(error),
         }

@@ -4,7 +4,8 @@
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
 //!    retired, members that were removed or whose role changed, workspaces that were deleted, invitations and consents that
 //!    were revoked, connections that were deleted, disabled or required, and domains that were removed or lost.
-//! 3. The fence is lifted, and the server written down.
+//! 3. No account is erased for a week: a request to keep it may be lost. One that had been erased after the backup is erased again.
+//! 4. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,13 @@ use service_api::{
     ids::{InvitationId, UserId, WorkspaceId},
     workspaces::Role,
 };
-use service_rules::Timestamp;
+use service_rules::{Timestamp, lifetimes, signing::later};
 use uuid::Uuid;
 
 use crate::{
     app::App,
     flows::{
+        account::deletion::{self, RepeatedRequest},
         operator::Operator,
         revocation::{self, RevocationTransaction},
         rotate_signing_keys::{self, RetireKeyError},
@@ -84,6 +86,11 @@ pub async fn finish(
     let now = app.clock.now();
     let details = json!({ "replayed": finished.replayed, "epoch": finished.epoch.is_some() });
     let event = operator.event(EventName::RestoreFinished, now, details)?;
+    if finished.epoch.is_some() {
+        // Those that were replayed, too. Until the fence is lifted, nothing is erased.
+        let background = app.background_database.connect().await?;
+        store::account_deletions::postpone_all(&background, later(now, lifetimes::ERASURE_AFTER_RESTORE)).await?;
+    }
     let db = app.database.begin().await?;
     anyhow::ensure!(
         store::installation::mark_finished(&db, &found.server).await?,
@@ -142,8 +149,23 @@ async fn mark_again(
     let (client_id, workspace_id) = (copied.client_id.as_deref(), id_in::<WorkspaceId>(copied.workspace_id.as_deref()));
     let host = copied.details["host"].as_str();
     Ok(match (name, user_id, client_id, workspace_id) {
-        (EventName::UserDisabled, Some(id), _, _) => store::users::mark_disabled(db, id, Some(now)).await?,
-        (EventName::UserEnabled, Some(id), _, _) => store::users::mark_disabled(db, id, None).await?,
+        (EventName::UserDisabled, Some(id), _, _) => {
+            let is_stopped = store::account_deletions::delete(db, id).await?;
+            store::users::mark_disabled(db, id, Some(now)).await? || is_stopped
+        }
+        (EventName::UserEnabled, Some(id), _, _) => {
+            let is_stopped = store::account_deletions::delete(db, id).await?;
+            store::users::mark_disabled(db, id, None).await? || is_stopped
+        }
+        (EventName::AccountDeletionRequested | EventName::AccountErased | EventName::AccountKept, Some(id), _, _) => {
+            let by_operator = name == EventName::AccountErased || copied.details["operator"].is_string();
+            let is_kept = name == EventName::AccountKept;
+            let request = RepeatedRequest { is_kept, by_operator, at: copied.at, details: &copied.details };
+            deletion::repeat(transaction.app(), db, id, request).await?
+        }
+        (EventName::TokenLeaked, Some(id), ..) if copied.details["kind"] == "account_link" => {
+            deletion::repeat_replacement(transaction.app(), db, id, &copied.details).await?
+        }
         (EventName::ClientDisabled, _, Some(id), _) => store::clients::mark_disabled(db, id, Some(now)).await?,
         (EventName::ClientEnabled, _, Some(id), _) => store::clients::mark_disabled(db, id, None).await?,
         (EventName::SupportClientRevoked, ..) => match copied.subject.as_deref().and_then(|id| id.parse().ok()) {

@@ -70,19 +70,25 @@ async fn delete_workspaces(app: &App, deleted_before: Timestamp) -> anyhow::Resu
         let db = app.background_database.begin().await?;
         let Some(id) = store::workspaces::lock_deleted(&db, deleted_before).await? else { break };
         let space = SpaceOwner::of(Space::Workspace(id), Uuid::nil().into());
-        store::contents::enter(&db, &[space]).await?;
-        let mut gone = store::contents::delete_some(&db, space, CONTENTS_PER_STEP).await?;
-        if gone < CONTENTS_PER_STEP.unsigned_abs() {
-            gone += store::deletions::delete_some(&db, space.id, CONTENTS_PER_STEP - gone.cast_signed()).await?;
-        }
+        let (gone, is_empty) = delete_some_content(&db, space).await?;
         deleted += gone;
-        if gone < CONTENTS_PER_STEP.unsigned_abs() {
+        if is_empty {
             forget_workspace(&db, id).await?;
             deleted += 1;
         }
         db.commit().await?;
     }
     Ok(deleted)
+}
+
+/// Deletes a part of the content of a space, also what was deleted from it. Returns how much, and whether nothing is left.
+pub(in crate::flows) async fn delete_some_content(db: &Connection, space: SpaceOwner) -> anyhow::Result<(u64, bool)> {
+    store::contents::enter(db, &[space]).await?;
+    let mut gone = store::contents::delete_some(db, space, CONTENTS_PER_STEP).await?;
+    if gone < CONTENTS_PER_STEP.unsigned_abs() {
+        gone += store::deletions::delete_some(db, space.id, CONTENTS_PER_STEP - gone.cast_signed()).await?;
+    }
+    Ok((gone, gone < CONTENTS_PER_STEP.unsigned_abs()))
 }
 
 /// Deletes the last rows of a workspace whose contents are deleted.

@@ -6,6 +6,7 @@
 pub mod lineage;
 pub mod replay;
 
+use anyhow::Context as _;
 use serde_json::json;
 use service_api::{
     audit_events::EventName,
@@ -15,8 +16,10 @@ use service_api::{
 use service_rules::{
     Timestamp,
     email::Address,
+    lifetimes,
     revocation::{Revocation, Subject, position::LANES},
     rotation,
+    signing::later,
 };
 use uuid::Uuid;
 
@@ -181,6 +184,25 @@ impl<'a> RevocationTransaction<'a> {
         Ok(deleted)
     }
 
+    /// Disables a user, and revokes every credential of theirs; `false`: the user is disabled already. The user must be locked.
+    pub async fn close_account(&mut self, user_id: UserId) -> anyhow::Result<bool> {
+        let (now, reason) = (self.now, Reason::UserDisabled);
+        if !store::users::mark_disabled(&self.db, user_id, Some(now)).await? {
+            return Ok(false);
+        }
+        // One revocation stands for all tokens of the user.
+        self.revoke(Subject::User(user_id), reason)?;
+        store::grants::mark_all_revoked(&self.db, user_id, GrantSelection::All, reason, now).await?;
+        store::cli_tokens::mark_all_revoked(&self.db, user_id, None, reason, now).await?;
+        store::browser_sessions::delete_by_user(&self.db, user_id, None).await?;
+        store::devices::delete_by_user(&self.db, user_id, None).await?;
+        store::invitations::delete_by_inviter(&self.db, user_id).await?;
+        store::consents::delete_without_sessions(&self.db, user_id, now, rotation::idle_since(now)).await?;
+        // The user could no longer stop the removal of all passkeys.
+        store::passkey_recoveries::delete(&self.db, user_id).await?;
+        Ok(true)
+    }
+
     /// Writes the revocations in a random lane, and commits at once, because the lane is held until then.
     pub async fn commit(self) -> Result<(), database::Error> {
         if let Some((id, _)) = self.revocations.first() {
@@ -198,39 +220,43 @@ impl<'a> RevocationTransaction<'a> {
 pub enum RevocationError {
     #[error("there is no such user, member or workspace, or it is in that state already")]
     NothingToRevoke,
+    #[error("the account is being erased, and nothing stops that any more")]
+    BeingErased,
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
     Defect(#[from] anyhow::Error),
 }
 
-/// Disables a user: revokes all their sessions and tokens, and refuses further sign-ins.
+/// Disables a user: revokes all their sessions and tokens, and refuses further sign-ins. An erasure that has not begun is
+/// stopped, so that what an operator looks into is not erased.
 pub async fn disable_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     let user_id = find_user(app, transaction.db(), address).await?;
-    if !store::users::mark_disabled(transaction.db(), user_id, Some(now)).await? {
+    store::users::lock(transaction.db(), user_id).await?;
+    let was_closed = store::account_deletions::delete(transaction.db(), user_id).await?;
+    if store::account_deletions::find(transaction.db(), user_id).await?.is_some() {
+        return Err(RevocationError::BeingErased);
+    }
+    if !transaction.close_account(user_id).await? && !was_closed {
         return Err(RevocationError::NothingToRevoke);
     }
-    let reason = Reason::UserDisabled;
-    transaction.revoke_grants_of_user(user_id, GrantSelection::All, reason).await?;
-    store::cli_tokens::mark_all_revoked(transaction.db(), user_id, None, reason, now).await?;
-    store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
-    store::devices::delete_by_user(transaction.db(), user_id, None).await?;
-    store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
-    store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
-    transaction.revoke(Subject::User(user_id), reason)?;
     operator.event(EventName::UserDisabled, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(user_id)
 }
 
-/// Enables a disabled user. Sessions and tokens that were revoked stay revoked.
+/// Enables a disabled user, and stops the erasure of the account if it has not begun. Sessions and tokens that were revoked stay
+/// revoked.
 pub async fn enable_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let db = app.database.begin().await?;
     let user_id = find_user(app, &db, address).await?;
-    if !store::users::mark_disabled(&db, user_id, None).await? {
+    store::users::lock(&db, user_id).await?;
+    store::account_deletions::delete(&db, user_id).await?;
+    let is_being_erased = store::account_deletions::find(&db, user_id).await?.is_some();
+    if is_being_erased || !store::users::mark_disabled(&db, user_id, None).await? {
         return Err(RevocationError::NothingToRevoke);
     }
     operator.event(EventName::UserEnabled, now, json!({}))?.user(user_id).insert(&db).await?;
@@ -289,13 +315,18 @@ pub async fn delete_workspace(
 }
 
 /// Revokes every session and every token of all users, as after a restore. The database has lost the revocations that were
-/// committed after the backup, so no older credential can be trusted.
+/// committed after the backup, so no older credential can be trusted. No account is erased for a week.
 pub async fn bump_epoch(app: &App, operator: &Operator) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin)?;
     operator.event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
     finish(app, transaction).await?;
+    // Requests to keep an account may be lost, too.
+    let db = app.background_database.connect().await?;
+    let postponed = store::account_deletions::postpone_all(&db, later(now, lifetimes::ERASURE_AFTER_RESTORE)).await;
+    postponed
+        .context("every credential is revoked, but the erasures of closed accounts are not postponed: run it again")?;
     Ok(Revocation::of(Subject::AllUsers, Reason::RevokedByAdmin, now).not_before)
 }
 

@@ -15,9 +15,7 @@ use service_api::{
     ids::{Id as _, PasskeyId, UserId},
 };
 use service_rules::{
-    Timestamp,
-    email::Address,
-    lifetimes,
+    Timestamp, lifetimes,
     limits::{Limited, Window},
     passkeys::{
         AssertionResponse, AssertionVerdict, PasskeyError, PublicKey, SentAssertion, StoredPasskey, judge_assertion,
@@ -29,9 +27,10 @@ use service_rules::{
 use crate::{
     app::App,
     crypto::passkey_signature,
-    database::{self, Connection},
+    database,
     flows::{
         RequestMeta,
+        account::deletion::{self, ClosedAccount},
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
             browser_session::{Browser, SignInWithoutConnection},
@@ -66,6 +65,8 @@ pub enum PasskeySignInError {
     CounterWentBack,
     #[error("single sign-on is required")]
     SsoRequired,
+    #[error("the user closed the account, which will be erased")]
+    Closed(ClosedAccount),
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error(transparent)]
@@ -81,6 +82,7 @@ impl PasskeySignInError {
             Self::Passkey(_) | Self::Unknown | Self::Limited(_) => "refused",
             Self::CounterWentBack => "copied",
             Self::SsoRequired => "sso_required",
+            Self::Closed(_) => "closed",
             Self::Database(_) | Self::Defect(_) => "error",
         }
     }
@@ -210,10 +212,15 @@ impl PasskeySignIn<'_> {
     ) -> Result<(), PasskeySignInError> {
         let (app, user_id) = (self.app, found.user_id);
         let db = app.database.begin().await?;
-        let address = self.lock_user(&db, user_id).await?;
+        let is_enabled = store::users::lock_enabled(&db, user_id).await?;
+        let address = store::users::find_address(&db, user_id).await?.ok_or(PasskeySignInError::Unknown)?;
         let route = required::lock_route(app, &db, &address).await?;
         if route.as_ref().is_some_and(|route| route.required) {
             return Err(PasskeySignInError::SsoRequired);
+        }
+        if !is_enabled {
+            let closed = deletion::find_closed(app, &db, user_id).await?;
+            return Err(closed.map_or(PasskeySignInError::Unknown, PasskeySignInError::Closed));
         }
         if !store::passkeys::mark_used(&db, used).await? {
             // Another request signed in with it meanwhile, or the user removed it.
@@ -241,14 +248,6 @@ impl PasskeySignIn<'_> {
         Ok(())
     }
 
-    /// Locks a user who is not disabled, and returns the address.
-    async fn lock_user(&self, db: &Connection, user_id: UserId) -> Result<Address, PasskeySignInError> {
-        if !store::users::lock_enabled(db, user_id).await? {
-            return Err(PasskeySignInError::Unknown);
-        }
-        store::users::find_address(db, user_id).await?.ok_or(PasskeySignInError::Unknown)
-    }
-
     /// Records that a passkey was copied, and tells its user.
     async fn warn(&self, browser: &Browser, found: &FoundPasskey) -> Result<(), PasskeySignInError> {
         let db = self.app.database.begin().await?;
@@ -256,7 +255,10 @@ impl PasskeySignIn<'_> {
             // The same response was sent twice, and the other request has signed in: nothing was copied.
             return Err(PasskeySignInError::Unknown);
         }
-        let address = self.lock_user(&db, found.user_id).await?;
+        if !store::users::lock_enabled(&db, found.user_id).await? {
+            return Err(PasskeySignInError::Unknown);
+        }
+        let address = store::users::find_address(&db, found.user_id).await?.ok_or(PasskeySignInError::Unknown)?;
         store::passkeys::mark_copied(&db, found.user_id, found.id, self.now).await?;
         let passkey_id = found.id.uuid();
         let limit = Limit { policy: "passkey-copied", whom: passkey_id.as_bytes() };

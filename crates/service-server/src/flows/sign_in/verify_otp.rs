@@ -6,6 +6,7 @@
 //!    then on, the attempt stays counted.
 //! 2. Compare the code, and judge.
 //!    Where single sign-on is required, only the right code of a break-glass owner signs in (`sso/required.rs`).
+//!    The right code of a user who closed the account gets the link that keeps it (`account/deletion`).
 //! 3. Right: consume the code, create the account if this is its first sign-in, store the device, and continue with what
 //!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
 //!
@@ -37,7 +38,9 @@ use crate::{
     crypto::{random, root_keys::Purpose},
     database::{self, Connection},
     flows::{
-        RequestMeta, bounces, check_clock,
+        RequestMeta,
+        account::deletion::{self, ClosedAccount},
+        bounces, check_clock,
         rate_limit::{Limit, NetworkLimit},
         sign_in::{
             accounts,
@@ -69,6 +72,9 @@ pub enum VerifyOtpError {
     /// Single sign-on is required in the domain of the address, whatever the code is.
     #[error("single sign-on is required")]
     SsoRequired,
+    /// The code is right, but the user closed the account. The code was not consumed.
+    #[error("the user closed the account, which will be erased")]
+    Closed(ClosedAccount),
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
@@ -118,6 +124,8 @@ enum Outcome<T> {
     Wrong(OtpError),
     /// Single sign-on is required, whether the code is right or wrong.
     SsoRequired,
+    /// The code is right, but the user closed the account.
+    Closed(ClosedAccount),
 }
 
 impl<T> Outcome<T> {
@@ -138,6 +146,7 @@ impl<T> Outcome<T> {
             Self::Lost => Err(OtpError::NotAccepted.into()),
             Self::Wrong(refusal) => Err(refusal.into()),
             Self::SsoRequired => Err(VerifyOtpError::SsoRequired),
+            Self::Closed(account) => Err(VerifyOtpError::Closed(account)),
         }
     }
 }
@@ -183,7 +192,18 @@ impl Attempt<'_> {
         let rule = required::judge_codes(self.app, &db, address, self.client_id, user_id).await?;
         let is_break_glass = matches!(rule, CodeRule::BreakGlass(_));
         let owner = Owner { address, asked_by: counted.device.as_deref(), user_id, is_break_glass };
-        let outcome = match otp::judge(Tried { matches: self.matches(counted)?, user_disabled }) {
+        let matches = self.matches(counted)?;
+        if let (true, true, CodeRule::Accepted, Some(user_id)) = (matches, user_disabled, &rule, user_id)
+            && let Some(closed) = deletion::find_closed(self.app, &db, user_id).await?
+        {
+            // The code shows the link once, and cannot sign in after the account was kept.
+            if !store::otps::mark_consumed(&db, self.otp_id, self.now).await? {
+                return Ok(Outcome::Lost);
+            }
+            db.commit().await?;
+            return Ok(Outcome::Closed(closed));
+        }
+        let outcome = match otp::judge(Tried { matches, user_disabled }) {
             OtpVerdict::SignIn => match rule {
                 CodeRule::Accepted => self.consume(&db, &owner, sign_in).await?,
                 CodeRule::BreakGlass(route) => self.break_glass(&db, &owner, &route, sign_in).await?,

@@ -17,6 +17,7 @@ use crate::{
     app::App,
     flows::{
         RequestMeta,
+        account::deletion::ClosedAccount,
         oauth::authorize::{self, SignInFlow},
         sign_in::browser_session::Browser,
         sso::{
@@ -44,6 +45,8 @@ pub enum Finished {
     Link(FlowId),
     /// An owner tried the connection.
     Tried(TriedConnection),
+    /// The user closed the account.
+    Closed(ClosedAccount),
 }
 
 /// Completes a sign-in at a provider.
@@ -72,6 +75,7 @@ pub async fn finish(
         Ok(Finished::SignedIn(_)) => app.metrics.sso_signed_in("signed_in"),
         Ok(Finished::Link(_)) => app.metrics.sso_signed_in("link"),
         Ok(Finished::Tried(_)) => app.metrics.sso_signed_in("tried"),
+        Ok(Finished::Closed(_)) => app.metrics.sso_signed_in("closed"),
         Err(SsoError::Refused(refused)) => record_refused(app, meta, &connection, &refused.error, now).await?,
         Err(_) => {}
     }
@@ -120,6 +124,7 @@ impl Finishing<'_> {
                     Err(SsoError::ForeignResponse)
                 }
             }
+            IdentityOutcome::Closed(account) => Ok(Finished::Closed(account)),
             IdentityOutcome::Refused(error) => Err(refused(connection, flow, error)),
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     database::{self, Connection},
     flows::{
         RequestMeta,
+        account::deletion::{self, ClosedAccount},
         sign_in::{
             accounts,
             browser_session::Browser,
@@ -52,6 +53,8 @@ pub(super) enum IdentityOutcome {
     /// The account with this address exists, and its owner has to link the identity.
     Link(Address),
     Refused(IdentityError),
+    /// The user closed the account.
+    Closed(ClosedAccount),
 }
 
 impl ProvenIdentity<'_> {
@@ -80,6 +83,14 @@ impl ProvenIdentity<'_> {
         let facts = IdentityFacts { domains: &domains, linked, by_address };
         let linked = facts.linked.as_ref().map(|account| account.address.clone());
         let (user_id, address) = match rules::judge(identity, &facts) {
+            Err(IdentityError::AccountDisabled) => {
+                let closed = match &facts.linked {
+                    Some(account) => deletion::find_closed(app, &db, account.user_id).await?,
+                    None => None,
+                };
+                let refused = IdentityOutcome::Refused(IdentityError::AccountDisabled);
+                return Ok(Some(closed.map_or(refused, IdentityOutcome::Closed)));
+            }
             Err(error) => return Ok(Some(IdentityOutcome::Refused(error))),
             Ok(IdentityVerdict::Link(address)) => return Ok(Some(IdentityOutcome::Link(address))),
             Ok(IdentityVerdict::SignIn(user_id)) => {

@@ -174,6 +174,10 @@ async fn apply_to_user(app: &App, connection: &RevokingConnection, user_id: User
     let mut transaction = RevocationTransaction::begin(app, app.clock.now()).await?;
     // A sign-in at the same time commits before this lock is taken, or starts after this transaction.
     store::users::lock(transaction.db(), user_id).await?;
+    if store::users::find(transaction.db(), user_id).await?.is_none() {
+        // The account was erased meanwhile.
+        return Ok(false);
+    }
     let held = store::connections::hold(transaction.db(), connection.id).await?;
     // An owner may have changed it meanwhile.
     let Some(held) = held.filter(|held| held.required_at.is_some()) else { return Ok(false) };

@@ -56,6 +56,12 @@ impl SupportOperator {
         operator.has_reason().then_some(Self(operator))
     }
 
+    /// The operator, who has said why.
+    #[must_use]
+    pub fn into_operator(self) -> Operator {
+        self.0
+    }
+
     fn event<'a>(&self, name: EventName, now: Timestamp, details: Value) -> anyhow::Result<NewAuditEvent<'a>> {
         self.0.event(name, now, details)
     }

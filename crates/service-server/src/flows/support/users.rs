@@ -41,6 +41,9 @@ pub struct FoundUser {
 pub struct ShownUser {
     #[serde(flatten)]
     pub user: FoundUser,
+    /// When the account is erased, if its user or an operator requested that.
+    #[serde(skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
+    pub erased_on: Option<Timestamp>,
     /// When the user last signed in, if the audit log still has the event.
     #[serde(skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub last_sign_in_at: Option<Timestamp>,
@@ -97,7 +100,16 @@ impl Viewing {
         };
         let signed_in = store::audit_events::list_by_user(db, user_id, &signed_in).await?;
         let last_sign_in_at = signed_in.first().map(|stored| stored.event.at);
-        Ok(ShownUser { user: self.find().await?, last_sign_in_at, workspaces, sessions, browsers, cli_tokens })
+        let erased_on = store::account_deletions::find(db, user_id).await?.map(|deletion| deletion.due_at);
+        Ok(ShownUser {
+            user: self.find().await?,
+            erased_on,
+            last_sign_in_at,
+            workspaces,
+            sessions,
+            browsers,
+            cli_tokens,
+        })
     }
 
     async fn sessions(&self) -> Result<SessionPage, SupportError> {

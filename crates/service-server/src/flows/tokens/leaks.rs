@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use service_api::{
     audit_events::EventName,
     errors::Reason,
     ids::UserId,
     leaks::{Leaked, MOST_REPORTED},
-    token::{BrowserSession, CliToken, Client, DeviceSecret, PresentedToken, SignInReport, Token},
+    token::{BrowserSession, CliToken, Client, DeviceSecret, KeepAccount, PresentedToken, SignInReport, Token},
 };
 use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, lineage, signing::later};
 
@@ -19,7 +19,9 @@ use crate::{
     crypto::{digest::sha256, random},
     database,
     flows::{
-        RequestMeta, authenticate,
+        RequestMeta,
+        account::deletion,
+        authenticate,
         oauth::revoke,
         rate_limit::NetworkLimit,
         revocation::{
@@ -89,6 +91,8 @@ impl Reporting<'_> {
             self.revoke_device(&secret).await
         } else if let Some(secret) = Token::<SignInReport>::parse(text) {
             self.delete_sign_in_report(&secret).await
+        } else if let Some(link) = Token::parse(text) {
+            self.replace_account_link(&link).await
         } else {
             self.revoke_session().await
         }
@@ -141,9 +145,25 @@ impl Reporting<'_> {
         Ok(db.commit().await?)
     }
 
+    /// Makes the link that keeps a closed account invalid, and mails another one.
+    async fn replace_account_link(&self, link: &Token<KeepAccount>) -> anyhow::Result<()> {
+        let db = self.app.database.begin().await?;
+        if let Some(replaced) = deletion::replace_link(self.app, &db, link).await? {
+            let details = json!({ "kind": "account_link", "deletion": replaced.id, "rootKey": replaced.key_id });
+            self.event_with(details)?.user(replaced.user_id).insert(&db).await?;
+            db.commit().await?;
+            self.app.mail_waiting.notify_one();
+        }
+        Ok(())
+    }
+
     /// The record of a leak. The owner of the credential reads it, so it does not name the network address of the reporter.
     fn event(&self, kind: &str) -> anyhow::Result<NewAuditEvent<'_>> {
-        let mut event = self.meta.event(EventName::TokenLeaked, self.now, json!({ "kind": kind }))?;
+        self.event_with(json!({ "kind": kind }))
+    }
+
+    fn event_with(&self, details: Value) -> anyhow::Result<NewAuditEvent<'_>> {
+        let mut event = self.meta.event(EventName::TokenLeaked, self.now, details)?;
         event.address = None;
         Ok(event)
     }

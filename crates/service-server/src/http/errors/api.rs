@@ -13,7 +13,11 @@ use service_rules::{
 
 use crate::{
     flows::{
-        account::{export::ExportError, secure::SecureError},
+        account::{
+            deletion::{DeletionError, WorkspacesOfLeaver},
+            export::ExportError,
+            secure::SecureError,
+        },
         audit::events::AuditQueryError,
         authenticate::AuthenticateError,
         passkeys::PasskeyChangeError,
@@ -319,6 +323,38 @@ pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
         ExportError::Database(error) => error.into(),
         ExportError::Defect(error) => error.into(),
     }
+}
+
+/// The response to an account that was not closed. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn account_deletion(failure: DeletionError, base_url: &str) -> ApiError {
+    match failure {
+        DeletionError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        DeletionError::Needed(workspaces) => error(Conflict, describe_needed(&workspaces)),
+        DeletionError::Limited(limited) => limited.into(),
+        DeletionError::Database(error) => error.into(),
+        DeletionError::Defect(error) => error.into(),
+    }
+}
+
+/// What has to be done about the workspaces of a user before the account can be closed.
+#[must_use]
+pub fn describe_needed(workspaces: &WorkspacesOfLeaver) -> String {
+    let mut sentences = Vec::new();
+    if !workspaces.without_owner.is_empty() {
+        let names = workspaces.without_owner.join(", ");
+        sentences.push(format!(
+            "These workspaces have members, or a connection through which members join, and no other owner: {names}. Make another \
+             member an owner, or delete the workspace."
+        ));
+    }
+    if !workspaces.without_break_glass.is_empty() {
+        let names = workspaces.without_break_glass.join(", ");
+        sentences.push(format!(
+            "These workspaces require single sign-on and have no other break-glass owner: {names}. Name another one first."
+        ));
+    }
+    sentences.join(" ")
 }
 
 /// The response to a refused change of a passkey. One error is about the bearer token, and has its challenge.

@@ -102,6 +102,11 @@ impl From<InvalidGrant> for ApiError {
                             POST /v1/login-options lists the address.";
                 error(InvalidGrant, text).because(Reason::SsoRequired.as_str())
             }
+            InvalidGrant::AccountClosed => {
+                let text = "You closed this account, and it will be erased. To keep it, sign in with a browser, \
+                            or follow the link in the mail about it.";
+                error(InvalidGrant, text).because(Reason::UserDisabled.as_str())
+            }
             InvalidGrant::AuthorizationCode => {
                 error(InvalidGrant, "The code is invalid for this client. Send the user to /oauth/authorize again.")
             }
@@ -129,7 +134,10 @@ fn invalid_refresh_token(reason: Option<Reason>) -> ApiError {
         Some(Reason::RevokedByAdmin) => "The session was revoked by an operator. Sign in again.",
         Some(Reason::Leaked) => "A token of the session was reported as leaked, so it was revoked. Sign in again.",
         Some(Reason::WorkspaceRemoved) => "You're no longer a member of the session's workspace. Sign in again.",
-        Some(Reason::UserDisabled) => "The account is disabled. Contact the operator.",
+        Some(Reason::UserDisabled) => {
+            "The account is closed or disabled. Sign in with a browser: if you closed it, you can keep it there. \
+             Otherwise contact the operator."
+        }
         Some(Reason::ClientDisabled) => "An operator disabled this app. Contact the operator.",
         Some(Reason::WrongAudience) => "The refresh token is for another resource. Sign in again.",
         Some(Reason::SsoRequired) => "Your company requires single sign-on. Sign in with your company.",

@@ -5,7 +5,7 @@ use service_rules::{authorization::RedirectError, registration::RegistrationErro
 
 use crate::{
     flows::{
-        account::reported_sign_in::SignInReportError,
+        account::{deletion::keep::KeepError, reported_sign_in::SignInReportError},
         oauth::{authorize::AuthorizeError, client_metadata::ClientMetadataError, consent_prompt::ConsentError},
     },
     http::errors::{ApiError, error},
@@ -22,6 +22,8 @@ pub enum PageProblem {
     ForeignFlow,
     /// The link in a mail about a new sign-in was used, or has expired.
     ReportGone,
+    /// The link that keeps an account was used, or the account is erased.
+    KeepGone,
     UnknownApp,
     DisabledApp,
     RedirectUri,
@@ -132,6 +134,18 @@ impl From<ConsentError> for ApiError {
             }
             ConsentError::Database(error) => error.into(),
             ConsentError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<KeepError> for ApiError {
+    fn from(failure: KeepError) -> Self {
+        match failure {
+            KeepError::NotFound => {
+                error(NotFound, "This link was used, or the account is erased.").on_page(PageProblem::KeepGone)
+            }
+            KeepError::Database(error) => error.into(),
+            KeepError::Defect(error) => error.into(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod done;
 mod forms;
 mod hand_off;
 pub mod invitations;
+pub mod keep_account;
 pub mod manual;
 pub mod problem;
 mod received_invitation;

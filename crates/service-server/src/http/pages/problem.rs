@@ -117,6 +117,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
         },
         PageProblem::ForeignFlow => expired(&t.foreign_flow),
         PageProblem::ReportGone => report_gone(texts),
+        PageProblem::KeepGone => keep_gone(texts),
         PageProblem::UnknownApp => wrong_link(texts, &t.unknown_app),
         PageProblem::DisabledApp => wrong_link(texts, &t.disabled_app),
         PageProblem::RedirectUri => wrong_link(texts, &t.redirect_uri),
@@ -151,6 +152,17 @@ fn report_gone(texts: &Texts) -> Problem<'_> {
         text: &texts.sign_in_report.gone_text,
         next: &texts.sign_in_report.gone_next,
         link: Some(Link { href: "/account/secure", text: &texts.account.secure.title }),
+        ..Problem::default()
+    }
+}
+
+/// What a page says about a link that no longer keeps an account.
+fn keep_gone(texts: &Texts) -> Problem<'_> {
+    Problem {
+        heading: &texts.keep_account.gone,
+        text: &texts.keep_account.gone_text,
+        next: &texts.keep_account.gone_next,
+        link: Some(Link { href: "/sign-in", text: &texts.sign_in.heading }),
         ..Problem::default()
     }
 }

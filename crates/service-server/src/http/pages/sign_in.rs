@@ -41,7 +41,7 @@ use crate::{
         pages::{
             STYLESHEET,
             authorize::go_on,
-            hand_off, page,
+            hand_off, keep_account, page,
             request_browser::{Form, Navigation, RequestBrowser},
             script::{self, PASSKEYS},
             see_other, sso_problem, with_cookie,
@@ -235,6 +235,7 @@ pub async fn use_passkey(
             SignInProblem::wrong(&t.sign_in.passkey_refused)
         }
         Err(PasskeySignInError::CounterWentBack) => SignInProblem::wrong(&t.sign_in.passkey_copied),
+        Err(PasskeySignInError::Closed(account)) => return keep_account::lead_to(&account),
         Err(PasskeySignInError::SsoRequired) => SignInProblem::wrong(&t.sign_in.passkey_sso),
         Err(PasskeySignInError::Limited(limited)) => SignInProblem::limited(t, limited, &t.workspace.limited),
         Err(PasskeySignInError::Database(error)) => return Err(error.into()),
@@ -287,6 +288,7 @@ pub async fn enter(
             start::choose(&app, flow.id, flow.connection_id, None).await?;
             return SsoPage { app: &app, meta: &meta, browser: &browser, flow: &flow }.show(true).await;
         }
+        VerifyOtpError::Closed(account) => return keep_account::lead_to(&account),
         VerifyOtpError::Code(OtpError::Limited(limited)) => SignInProblem::limited(t, limited, &t.code.too_many),
         VerifyOtpError::Database(error) => return Err(error.into()),
         VerifyOtpError::Defect(error) => return Err(error.into()),

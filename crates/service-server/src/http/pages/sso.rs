@@ -29,7 +29,7 @@ use crate::{
         pages::{
             STYLESHEET,
             authorize::go_on,
-            hand_off, page,
+            hand_off, keep_account, page,
             request_browser::{Form, Navigation, RequestBrowser},
             see_other,
             sign_in::{self, AddressPage, SignInProblem},
@@ -238,6 +238,7 @@ pub async fn callback(
         // With the cookie that it has from now on, the browser goes on by itself.
         Ok((browser, Finished::SignedIn(id))) => Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser)),
         Ok((browser, Finished::Link(id))) => send_link_code(&app, &meta, browser, &id.to_string()).await,
+        Ok((_, Finished::Closed(account))) => keep_account::lead_to(&account),
         Ok((_, Finished::Tried(tried))) => tried_page(app.locales.of(meta.language), &tried),
         Err(error) => sso_problem::show(&app, &meta, error),
     }
@@ -297,6 +298,7 @@ pub async fn enter_link(
         }
         Err(LinkError::Code(VerifyOtpError::Database(error))) => return Err(error.into()),
         Err(LinkError::Code(VerifyOtpError::Defect(error))) => return Err(error.into()),
+        Err(LinkError::Code(VerifyOtpError::Closed(account))) => return keep_account::lead_to(&account),
         Err(LinkError::Code(_)) => SignInProblem::wrong(&t.code.wrong),
     };
     link_page(&app, &meta, &browser, &flow, Some(&problem)).await

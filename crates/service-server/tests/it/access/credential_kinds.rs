@@ -231,6 +231,7 @@ fn every_kind_of_credential_is_refused_at_every_door_but_its_own_ws_01_mc_02_cl_
             viewer: server.make_workspace("Viewer", &[(ann.user_id, Role::Viewer)]).await?,
             foreign: server.make_workspace("Foreign", &[(bob.user_id, Role::Owner)]).await?,
         };
+        server.keep_account(ann.user_id).await?;
         let mut sent = living(server, &ann, &spaces).await?;
         sent.extend(others(server, &ann, &bob).await?);
         sent.extend(sessions(server, &ann, &spaces, SignIn::Fresh)?);

@@ -81,6 +81,7 @@ fn worthless(server: &TestServer, good: &Claims) -> Result<Vec<(&'static str, St
 fn no_protected_endpoint_opens_without_a_token_that_is_valid_here_ws_01() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
+        server.keep_account(ann.user_id).await?;
         let good = Claims { grant: ann.grant_id, ..claims(server, ann.user_id, "read write")? };
         let (tokens, genuine) = (worthless(server, &good)?, signed(server, &good)?);
         let other_resource = signed(server, &Claims { aud: format!("{BASE_URL}/mcp"), ..good.clone() })?;
@@ -121,6 +122,7 @@ fn no_protected_endpoint_opens_without_a_token_that_is_valid_here_ws_01() -> Res
 fn every_scope_word_opens_exactly_what_the_table_says_ws_01_ws_07() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
+        server.keep_account(ann.user_id).await?;
         let (words, mut cells) = (words(), 0);
         assert!(words.len() == 20 && words.iter().all(|word| !Scopes::parse(word).is_empty()));
         let mut sets = words.clone();

@@ -26,6 +26,7 @@ use crate::support::{
 fn exactly_what_the_table_names_needs_a_recent_sign_in_rv_06() -> Result<()> {
     with_server(async |server| {
         let ann = server.sign_in("ann@acme.test", "read write").await?;
+        server.keep_account(ann.user_id).await?;
         let mut cells = 0;
         for (age, stale) in [(0, false), (lifetimes::RECENT_SIGN_IN, false), (1, true)] {
             server.advance(age);

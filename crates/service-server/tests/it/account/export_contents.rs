@@ -251,7 +251,7 @@ fn an_export_has_nothing_of_other_users_that_lists_do_not_show_ex_04() -> Result
 }
 
 /// Columns that lead to a user, and why an export leaves their table out.
-const LEFT_OUT: [(&str, &str); 23] = [
+const LEFT_OUT: [(&str, &str); 24] = [
     ("authorization_codes", "a digest, for a minute; the session that it opened is exported"),
     ("audit_user_keys", "a key"),
     ("connections", "settings of a workspace"),
@@ -267,6 +267,7 @@ const LEFT_OUT: [(&str, &str); 23] = [
     ("passkey_recoveries", "in account.json"),
     ("passkey_users", "random bytes for authenticators"),
     ("pack_search", "an index of the packs"),
+    ("account_deletions", "who has a row is signed out, and starts no export"),
     ("recovery_codes", "digests; how many are left is in account.json"),
     ("sign_in_flows", "a sign-in in progress, by browser, for an hour"),
     ("suppressed_addresses", "in account.json"),

@@ -1,6 +1,8 @@
 //! A user's own account: its pages and its sessions.
 
 pub(crate) mod confirmations;
+pub(crate) mod deletion;
+pub(crate) mod erasure;
 pub(crate) mod export;
 pub(crate) mod export_contents;
 pub(crate) mod new_sign_ins;

@@ -225,6 +225,10 @@ impl<'a> Stage<'a> {
                 let token = crate::support::mcp::token(self.server, &self.ann, "read").await?;
                 request.bearer_auth(token).header("accept", "application/json, text/event-stream")
             }
+            _ if operation.id == "deleteAccount" => {
+                // The others still need Ann's account.
+                request.bearer_auth(self.server.sign_in("zoe@acme.example", "read write").await?.access_token)
+            }
             _ => request.bearer_auth(&self.ann.access_token),
         };
         if let Some(body) = example.get("body") {

@@ -13,8 +13,8 @@ use tokio_postgres::{
 };
 
 /// Statements that may touch every shard: three that delete a workspace, one that revokes all sessions of a client, five about
-/// the users of a connection, two about those of a domain, and two about the identities of a user.
-const EVERY_SHARD: usize = 13;
+/// the users of a connection, two about those of a domain, and three about the identities of a user.
+const EVERY_SHARD: usize = 14;
 
 /// A statement of the store, and the file that it is in.
 struct Statement {

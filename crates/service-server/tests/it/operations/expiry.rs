@@ -43,7 +43,7 @@ fn lasting_tables() -> Result<BTreeSet<String>> {
 }
 
 /// Every table with its number of rows.
-async fn tables(server: &TestServer) -> Result<Vec<(String, u64)>> {
+pub(crate) async fn tables(server: &TestServer) -> Result<Vec<(String, u64)>> {
     let names = server
         .sql(
             "select string_agg(relname, ' ' order by relname) from pg_class
@@ -61,7 +61,7 @@ async fn tables(server: &TestServer) -> Result<Vec<(String, u64)>> {
 }
 
 /// Writes to every table, mostly through the API; returns the user and what has to be deleted by hand.
-async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedIn, Vec<String>)> {
+pub(crate) async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedIn, Vec<String>)> {
     let ann = server.sign_in("ann@acme.test", "read write").await?;
     server.request_code("carl@acme.test").await?;
     let second = server.sign_in("ann@acme.test", "read").await?;
@@ -117,7 +117,7 @@ async fn use_everything(server: &TestServer, dns: &DnsServer) -> Result<(SignedI
              insert into blocked_client_hosts values ('bad.test', 'eve', '2027-01-15Z');
              insert into identities select id, 'sub', shard, created_by, 'ann@acme.test', created_at, created_at from connections;
              insert into logout_tokens select id, 'jti', shard, '2027-01-16Z' from connections;
-             insert into user_connections select created_by, 7, id, 'sub', created_at, created_at from connections",
+             insert into user_connections select created_by, shard_of(created_by), id, 'sub', created_at, created_at from connections",
         )
         .await?;
     Ok((ann, mine))

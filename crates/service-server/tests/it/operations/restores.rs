@@ -10,10 +10,12 @@ use service_api::{ids::Id as _, workspaces::Role};
 use service_rules::email::Address;
 use service_server::{
     flows::{
+        account::deletion::erasure,
         clients::{self, blocked_hosts},
         operator::Operator,
         revocation, support,
     },
+    store,
     tasks::{heartbeat, housekeeping},
 };
 use service_testkit::{
@@ -24,8 +26,9 @@ use service_testkit::{
 };
 
 use crate::support::{
-    admin::{admin, run},
+    admin::{admin, run, with_reason},
     connections::{Company, route, txt},
+    deletion::delete,
     failover::Pair,
     support_tool,
 };
@@ -415,6 +418,64 @@ fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> 
         let named = "select count(*) from connections where required_at is not null and revoke_existing
                         and cardinality(break_glass) = 1";
         assert_eq!(server.sql(named).await?.as_deref(), Some("1"));
+        Ok(())
+    })
+}
+
+#[test]
+fn who_left_after_the_backup_is_gone_again_and_who_stayed_is_kept_ad_25() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let (ann, bob) =
+            (server.sign_in("ann@acme.test", "write").await?, server.sign_in("bob@acme.test", "write").await?);
+        let carl = server.sign_in("carl@acme.test", "write").await?;
+        ensure!(delete(server, &bob).await?.status == 202, "Bob's account was not closed");
+        // Eve owns a workspace alone, and another one that has a second owner after the backup.
+        let eve = server.sign_in("eve@acme.test", "write").await?;
+        server.make_workspace("Alone", &[(eve.user_id, Role::Owner)]).await?;
+        let (dora, ed) =
+            (server.sign_in("dora@acme.test", "write").await?, server.sign_in("ed@acme.test", "write").await?);
+        let pier = server.make_workspace("Pier", &[(dora.user_id, Role::Owner)]).await?;
+        let tables = ["users", "emails", "account_deletions", "members", "memberships"];
+        for table in tables {
+            server.sql(&format!("create table {table}_before as table {table}")).await?;
+        }
+        // After the backup:
+        ensure!(delete(server, &ann).await?.status == 202, "Ann's account was not closed");
+        ensure!(delete(server, &eve).await?.status == 202, "Eve's account was not closed");
+        let db = server.app.database.begin().await?;
+        store::memberships::join(&db, ed.user_id, pier, Role::Owner, server.now()).await?;
+        db.commit().await?;
+        ensure!(delete(server, &dora).await?.status == 202, "Dora's account was not closed");
+        run(server, &["user", "enable", "bob@acme.test"])?;
+        run(server, &with_reason(&["user", "erase", "carl@acme.test"]))?;
+        server.sql("update account_deletions set due_at = now() where digest is null").await?;
+        assert_eq!(erasure::erase_due(&server.app).await?, 1);
+
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("audit.jsonl");
+        let copy = server.sql("select string_agg(row_to_json(e)::text, E'\\n') from audit_events e").await?;
+        std::fs::write(&file, copy.context("no events")?)?;
+        for table in tables {
+            server.sql(&format!("delete from {table}; insert into {table} select * from {table}_before")).await?;
+        }
+        restore_backup(server).await?;
+        check_fenced(&start(server, &server.settings)?, None).await?;
+        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        for (user, disabled, days) in [
+            (&ann, true, Some("14")),
+            (&bob, false, None),
+            (&carl, true, Some("7")),
+            (&eve, true, Some("14")),
+            // The other owner of the workspace is lost: it is not erased with the account.
+            (&dora, true, None),
+        ] {
+            let id = user.user_id.uuid();
+            let state = server.sql(&format!("select disabled_at is not null from users where id = '{id}'")).await?;
+            assert_eq!(state.as_deref(), Some(if disabled { "t" } else { "f" }));
+            let due = "round(extract(epoch from due_at - now()) / 86400)::int";
+            let due = server.sql(&format!("select {due} from account_deletions where user_id = '{id}'")).await?;
+            assert_eq!(due.as_deref(), days);
+        }
         Ok(())
     })
 }

@@ -6,17 +6,11 @@ use service_api::workspaces::Role;
 use service_testkit::server::{Setup, SignedIn, TestServer};
 
 use crate::support::{
-    admin::{admin, run},
+    admin::{admin, run, with_reason},
     cli_tokens,
     mail::until,
     otp::ask,
 };
-
-const REASON: [&str; 4] = ["--operator", "olga", "--reason", "ticket 4711"];
-
-fn with_reason<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    [arguments, &REASON[..]].concat()
-}
 
 /// Runs a command with `--json`; returns what it printed.
 fn json(server: &TestServer, arguments: &[&str]) -> Result<Value> {

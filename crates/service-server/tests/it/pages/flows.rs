@@ -47,16 +47,17 @@ fn the_cookie_changes_with_every_step_and_the_old_one_is_dead_bw_04() -> Result<
     })
 }
 
-/// The path of every form with a CSRF token. Clients send the form of an authorization request, and the form about a sign-in has the
-/// secret of its link.
+/// The path of every form with a CSRF token. Clients send the form of an authorization request, and the forms behind links of mails
+/// have the secret of the link.
 async fn forms(server: &TestServer, tab: &Tab, client: &str) -> Result<Vec<String>> {
     let begun = tab.get(&asking(client, &[("prompt", "consent")])).await?;
     let flow_id = begun.next()?.rsplit('/').next().unwrap_or_default().to_owned();
     let session_id = server.sql("select id from grants limit 1").await?.unwrap_or_default();
+    let others = [&endpoints::AUTHORIZE_BY_FORM, &endpoints::REVOKE_REPORTED_SIGN_IN, &endpoints::KEEP_ACCOUNT];
     let is_form = |endpoint: &&&Endpoint| {
         endpoint.method == endpoints::Method::Post
             && endpoint.access == Access::Browser
-            && ![endpoints::AUTHORIZE_BY_FORM.path, endpoints::REVOKE_REPORTED_SIGN_IN.path].contains(&endpoint.path)
+            && others.iter().all(|other| other.path != endpoint.path)
     };
     let path = |endpoint: &&Endpoint| {
         let path = endpoint.path.replace("{flowId}", &flow_id).replace("{sessionId}", &session_id);

@@ -12,6 +12,11 @@ pub(crate) fn admin(server: &TestServer, arguments: &[&str]) -> Result<(bool, St
     Ok((output.status.success(), String::from_utf8(printed)?))
 }
 
+/// A command of an operator who says why.
+pub(crate) fn with_reason<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--operator", "olga", "--reason", "ticket 4711"]].concat()
+}
+
 pub(crate) fn run(server: &TestServer, arguments: &[&str]) -> Result<String> {
     let (success, printed) = admin(server, arguments)?;
     ensure!(success, "{arguments:?}: {printed}");

@@ -11,6 +11,7 @@ pub(crate) mod cli_tokens;
 pub(crate) mod connections;
 pub(crate) mod contents;
 pub(crate) mod deleted_contents;
+pub(crate) mod deletion;
 pub(crate) mod devices;
 pub(crate) mod exports;
 pub(crate) mod failover;

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod apps;
 pub mod data;
+pub mod delete;
 pub mod overview;
 pub mod secure;
 pub mod security;
@@ -155,7 +156,8 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
         | AccountError::SignInTooOld
         | AccountError::Token(_)
         | AccountError::Passkey(_)
-        | AccountError::Export(_) => see_other("/sign-in"),
+        | AccountError::Export(_)
+        | AccountError::Deletion(_) => see_other("/sign-in"),
         AccountError::Database(broken) => Err(broken.into()),
         AccountError::Defect(broken) => Err(broken.into()),
     }
@@ -187,6 +189,7 @@ async fn after_form(
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
             Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
+        Err(AccountError::Deletion(refusal)) => Ok(FormOutcome::Problem(delete::refused(t, &refusal))),
         Err(AccountError::Export(refusal)) => Ok(FormOutcome::Problem(data::refused(t, &refusal))),
         Err(AccountError::Passkey(refusal)) => Ok(FormOutcome::Problem(security::refused(t, refusal))),
         Err(AccountError::Database(broken)) => Err(broken.into()),
