@@ -14,6 +14,9 @@ use crate::{root, say, say_error};
 
 const TARGETS: [&str; 2] = ["client_data", "authenticator_data"];
 
+/// Runs of fewer seconds are brief.
+const BRIEF: u32 = 60;
+
 /// What counts the branches that an input takes.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -33,7 +36,7 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<()> {
     let chosen = |name: &&str| options.target.as_ref().is_none_or(|only| only == name);
     let targets: Vec<_> = TARGETS.into_iter().filter(chosen).collect();
     ensure!(!targets.is_empty(), "there is no such target; --help lists them");
-    let programs = build()?;
+    let programs = build(options.seconds < BRIEF)?;
     for target in targets {
         let inputs = fuzz(target, &programs.join(target), options.seconds)?;
         say(&format!("{target}: {inputs} inputs in {} s, no finding", options.seconds));
@@ -41,20 +44,21 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<()> {
     Ok(())
 }
 
-/// Builds the targets; returns the directory of their programs.
-fn build() -> Result<PathBuf> {
+/// Builds the targets; returns the directory of their programs. For a brief run, optimizing takes longer than it saves.
+fn build(is_brief: bool) -> Result<PathBuf> {
+    let profile = if is_brief { "dev" } else { "release" };
     let version = Command::new("rustc").arg("-vV").output()?;
     let version = String::from_utf8(version.stdout)?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     // With a target, the flags are not used for build scripts.
     let status = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", host])
+        .args(["build", "--profile", profile, "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", host])
         .args(["--target-dir", "target/fuzz"])
         .env("RUSTFLAGS", FLAGS)
         .current_dir(root())
         .status()?;
     ensure!(status.success(), "the fuzz targets do not build");
-    Ok(root().join("target/fuzz").join(host).join("release"))
+    Ok(root().join("target/fuzz").join(host).join(if is_brief { "debug" } else { "release" }))
 }
 
 /// Runs one target, and returns how many inputs it read.

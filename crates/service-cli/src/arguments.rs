@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// List and revoke your sessions
     #[command(subcommand)]
     Session(SessionCommand),
-    /// Secure your account, and download your data
+    /// Secure, export or delete your account
     #[command(subcommand)]
     Account(AccountCommand),
     /// List, rename and remove your passkeys

@@ -111,7 +111,8 @@ pub async fn tour(
     confirmation_tour(server, browser, user, &mut look).await?;
     invite(server, user, email).await?;
     workspace_tour(server, browser, &mut look).await?;
-    report_tour(server, browser, email, &mut look).await
+    report_tour(server, browser, email, &mut look).await?;
+    leave_tour(server, browser, user, email, &mut look).await
 }
 
 /// Visits the pages behind the link in a mail about a new sign-in.
@@ -124,20 +125,50 @@ async fn report_tour(
     // In the first hour of an account there is no mail.
     server.sql(&format!("update users set created_at = created_at - interval '1 day' where email = '{email}'")).await?;
     server.sign_in(email, "read").await?;
-    let text = loop {
-        let mail = server.mailbox.next_mail_to(email).await?;
-        if mail.subject == "New sign-in to your account" {
-            break mail.text;
-        }
-    };
-    let (_, token) = text.split_once("?token=").context("the mail has no link")?;
-    let token = token.split_whitespace().next().unwrap_or_default();
-    server.leaks.register("sign-in report", token);
-    browser.go(&format!("{}/sign-in-report?token={token}", server.http.url)).await?;
+    let path = next_link(server, email, "/sign-in-report?token=").await?;
+    browser.go(&format!("{}{path}", server.http.url)).await?;
     look("sign-in-report", browser).await?;
     browser.click(QUESTION).await?;
     browser.wait_for("h1.answered").await?;
     look("sign-in-reported", browser).await
+}
+
+/// Visits the pages of a user who closes the account and then keeps it.
+async fn leave_tour(
+    server: &TestServer,
+    browser: &Browser,
+    user: UserId,
+    email: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    // No workspace needs the user.
+    for table in ["members", "memberships"] {
+        server.sql(&format!("update {table} set role = 'member' where user_id = '{}'", user.uuid())).await?;
+    }
+    let url = &server.http.url;
+    browser.go(&format!("{url}/account/delete")).await?;
+    browser.click("form[action='/account/delete'] button").await?;
+    browser.wait_for("h1.answered").await?;
+    look("account-closed", browser).await?;
+    let path = next_link(server, email, "/keep-account?token=").await?;
+    browser.go(&format!("{url}{path}")).await?;
+    look("keep-account", browser).await?;
+    browser.click(QUESTION).await?;
+    browser.wait_for("h1.answered").await?;
+    look("account-kept", browser).await?;
+    browser.go(&format!("{url}{path}")).await?;
+    look("keep-account-used", browser).await
+}
+
+/// The path of the next link of this kind that is mailed to a user.
+async fn next_link(server: &TestServer, email: &str, start: &str) -> Result<String> {
+    loop {
+        let mail = server.mailbox.next_mail_to(email).await?;
+        let Some((_, token)) = mail.text.split_once(start) else { continue };
+        let token = token.split_whitespace().next().unwrap_or_default();
+        server.leaks.register("link", token);
+        return Ok(format!("{start}{token}"));
+    }
 }
 
 /// Visits the account pages, empty and with content.
@@ -196,6 +227,13 @@ async fn passkey_tour(
     browser.go(&security).await?;
     browser.wait_for(".entry").await?;
     look("account-security", browser).await?;
+    browser.click("form[action='/account/security/recovery-codes'] button").await?;
+    browser.wait_for("ol code").await?;
+    for code in browser.text("ol").await?.split_whitespace() {
+        server.leaks.register("recovery code", code);
+    }
+    look("recovery-codes", browser).await?;
+    browser.go(&security).await?;
     question(browser, "a[href^='/account/security/passkeys/']", "account-confirm-passkey", look).await
 }
 

@@ -41,8 +41,9 @@ operations! {
     /// Delete your account
     DELETE_ACCOUNT(AccountExports, "deleteAccount"): () => AccountDeletion =
         delete("/v1/account", RecentSignIn(WRITE)).returns(202).fails(&[Conflict]).note(
-            "The account is closed at once: all its sessions and tokens are revoked. It is erased after 14 days, with its content and \
-             the workspaces that have no other member. Until then, the link in the mail about it keeps the account. If a workspace \
-             with other members would be left without an owner, nothing happens, and the 409 names it.",
+            "The account is closed at once: all its sessions and tokens are revoked. It is erased after 14 days, with personal space and \
+             the workspaces that have no other member. Until then, the link in the email about it keeps the account. If a workspace \
+             with other members, or with a single sign-on connection, would be left without an owner, nothing happens, and the \
+             409 names it.",
         );
 }

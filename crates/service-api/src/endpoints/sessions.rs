@@ -34,7 +34,8 @@ operations! {
         post("/v1/account/secure", RecentSignIn(WRITE)).takes().returns(200).note(
             "For an account that someone else got into. Sessions, browsers, CLI tokens, MCP tokens, app access and pending \
              invitations are revoked, and devices count as new. Passkeys that were added in the last 7 days are removed, unless \
-             `keepPasskeys` lists those that stay. A pending removal of all passkeys is stopped.",
+             `keepPasskeys` lists those that stay. Recovery codes are removed, codes that wait to be entered no longer work, and a \
+             pending removal of all passkeys is stopped.",
         );
 
     /// List the apps that have access to your account

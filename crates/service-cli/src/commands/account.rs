@@ -37,14 +37,22 @@ async fn secure(context: &Context, keep_passkeys: &[String]) -> Result<(), Failu
     for thing in list_revoked(context, &connection).await? {
         context.output.info(&format!("- {thing}"));
     }
-    let question = "Revoke all of this, your pending invitations, recovery codes, and passkeys you don't keep? This session stays.";
-    if !prompt::confirm_action(context.terminal(), context.global.yes, "secure your account", question).await? {
+    let passkeys = if keep.is_some() {
+        "every passkey not listed with --keep-passkey"
+    } else {
+        "passkeys added in the last 7 days"
+    };
+    let question =
+        format!("Revoke all of this, your pending invitations and recovery codes, and {passkeys}? This session stays.");
+    if !prompt::confirm_action(context.terminal(), context.global.yes, "secure your account", &question).await? {
         return Err(Failure::new(FailureCode::ConfirmationRequired, "Nothing was revoked."));
     }
     let call = connection.call(context, async |client, token| client.secure_account(token, keep.clone()).await);
     let secured = call.await?;
     context.output.success(&format!("Your account is secured. Revoked {}.", describe(&secured)));
-    context.output.info("If someone could read your email, change its password, too.");
+    context
+        .output
+        .info("If someone could read your email, make sure you have changed the password of your email account.");
     context.output.result(&json!({ "secured": secured }), "")
 }
 
@@ -53,7 +61,9 @@ async fn delete(context: &Context) -> Result<(), Failure> {
     context
         .output
         .info("Your account is closed at once: you are signed out everywhere, and every token stops working.");
-    context.output.info("After 14 days it is erased, with your content and your workspaces that have no other member.");
+    context
+        .output
+        .info("After 14 days it is erased, with your personal space and your workspaces that have no other member.");
     context.output.info("To take your data with you, run `service account export` first.");
     let question = "Close your account? Until it is erased, a link in an email opens it again.";
     if !prompt::confirm_action(context.terminal(), context.global.yes, "delete your account", question).await? {

@@ -38,7 +38,7 @@ pub(super) async fn run(context: &Context, file: Option<PathBuf>) -> Result<(), 
     check_new(&path)?;
     fs::rename(&part.0, &path).map_err(|error| not_written(&path, &error))?;
     let shown = path.display().to_string();
-    context.output.success(&format!("Saved your data in {shown} ({}).", size(bytes)));
+    context.output.success(&format!("Saved your data to {shown} ({}).", size(bytes)));
     context.output.info("The file has personal data. Keep it where only you can read it.");
     context.output.result(&json!({ "export": export.id, "file": shown, "bytes": bytes }), "")
 }
@@ -64,7 +64,7 @@ async fn save(terminal: Terminal, mut download: ExportDownload, path: &Path) -> 
             Ok(None) => break,
             Err(error) => {
                 output::end_progress(terminal);
-                let text = format!("The download stopped before its end: {error}.");
+                let text = format!("The download was interrupted: {error}.");
                 return Err(Failure::new(FailureCode::RequestFailed, text).hint("service account export"));
             }
         };
@@ -93,7 +93,7 @@ fn check_new(path: &Path) -> Result<(), Failure> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
-    let text = format!("{} exists already.", path.display());
+    let text = format!("{} already exists.", path.display());
     Err(Failure::new(FailureCode::Usage, text).hint("Choose another file with --output FILE."))
 }
 

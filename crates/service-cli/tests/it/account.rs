@@ -48,7 +48,7 @@ fn exporting_saves_a_file_that_only_the_user_reads() -> Result<()> {
         #[cfg(unix)]
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path)?.permissions()) & 0o777, 0o600);
         let again = machine.show(&["account", "export", "--output", &path]).await?;
-        ensure!(again.contains("mine.zip exists already.") && again.ends_with("exit 2"), "{again}");
+        ensure!(again.contains("mine.zip already exists.") && again.ends_with("exit 2"), "{again}");
         assert_eq!(std::fs::read(&path)?, bytes);
         assert_eq!(std::fs::read_dir(folder.path())?.count(), 1, "a part of a file is left");
         Ok(())

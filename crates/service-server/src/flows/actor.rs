@@ -44,6 +44,8 @@ pub enum Basis {
         /// When the user authenticated, if that is known.
         auth_time: Option<Timestamp>,
     },
+    /// No credential: an operator reads what is stored about the user. It changes nothing.
+    Operator,
 }
 
 /// The id of the session, CLI token or browser, as `made_by` and audit events record it.
@@ -53,6 +55,7 @@ impl fmt::Display for Basis {
             Self::Session(id) => id.fmt(f),
             Self::CliToken(id) => id.fmt(f),
             Self::Browser { id, .. } => id.fmt(f),
+            Self::Operator => f.write_str("operator"),
         }
     }
 }
@@ -81,6 +84,12 @@ impl<'a> Actor<'a> {
             basis: Basis::Browser { id: browser.id, auth_time: person.auth_time },
             meta,
         })
+    }
+
+    /// The user whose account an operator reads.
+    pub(super) const fn read_by_operator(user_id: UserId, meta: &'a RequestMeta) -> Self {
+        let space_access = SpaceAccess::Anywhere(None);
+        Self { user_id, client_id: SERVICE_WEB, scopes: Scopes::READ, space_access, basis: Basis::Operator, meta }
     }
 
     /// An event that this user caused, through this client.

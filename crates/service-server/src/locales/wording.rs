@@ -11,6 +11,7 @@ use service_rules::{Timestamp, lineage::Made, user_agent::UserAgent};
 use crate::locales::{Sentence, Text, Texts};
 
 const DAY: i64 = 86_400;
+const TWO_DAYS: i64 = 2 * DAY;
 /// Moments that are further away are told by their date.
 const MONTH: i64 = 30 * DAY;
 const FROM_A_DAY: i64 = -DAY + 1;
@@ -60,7 +61,8 @@ impl Texts {
         match seconds {
             ..60 => self.duration.seconds.count(seconds),
             60..3_600 => self.duration.minutes.count((seconds + 59) / 60),
-            _ => self.duration.hours.count((seconds + 3_599) / 3_600),
+            3_600..TWO_DAYS => self.duration.hours.count((seconds + 3_599) / 3_600),
+            _ => self.duration.days.count((seconds + DAY - 1) / DAY),
         }
     }
 

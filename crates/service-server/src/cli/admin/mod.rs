@@ -32,7 +32,7 @@ use crate::{
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Look at, disable, enable, sign out and erase users
+    /// Look at, export, disable, enable, sign out and erase users
     #[command(subcommand)]
     User(UserCommand),
     /// Revoke one session, browser or CLI token
@@ -87,6 +87,14 @@ pub(crate) enum UserCommand {
         /// How many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
+    },
+    /// Write everything that is stored about a user to a ZIP file, as the user could export it
+    Export {
+        #[command(flatten)]
+        options: support::UserOptions,
+        /// File to write; it must not exist
+        #[arg(long, value_name = "FILE")]
+        to: std::path::PathBuf,
     },
     /// Disable a user: revoke all sessions and tokens, and refuse sign-in
     Disable { address: String },
@@ -412,10 +420,11 @@ async fn user(command: &UserCommand, app: &App, operator: Operator) -> anyhow::R
         UserCommand::Events { options, limit } => {
             support::list_events(app, &with_reason(operator)?, options, *limit).await?;
         }
+        UserCommand::Export { options, to } => support::export(app, &with_reason(operator)?, options, to).await?,
         UserCommand::Disable { address } => {
             let disabled = revocation::disable_user(app, &operator, &parse_address(address)?).await;
             let id = disabled
-                .map_err(|error| or_nothing(error, "user not found, or already disabled and not to be erased"))?;
+                .map_err(|error| or_nothing(error, "user not found, or already disabled with no erasure pending"))?;
             say(&format!("Disabled {id}. Nodes reject their tokens within a second."));
         }
         UserCommand::Enable { address } => {
@@ -440,8 +449,8 @@ async fn erase_user(app: &App, operator: Operator, address: &Address, stop: bool
     let operator = with_reason(operator)?.into_operator();
     if stop {
         let stopped = by_operator::stop_erasure(app, &operator, address).await;
-        let id =
-            stopped.map_err(|error| or_nothing(error, "no operator requested to erase this user, or it has begun"))?;
+        let nothing = "no erasure by an operator is pending for this user. `user enable` stops a deletion that the user requested";
+        let id = stopped.map_err(|error| or_nothing(error, nothing))?;
         say(&format!("Stopped the erasure of {id}. The account stays disabled: to open it, use `user enable`."));
         return Ok(());
     }
@@ -453,7 +462,7 @@ async fn erase_user(app: &App, operator: Operator, address: &Address, stop: bool
             Ok(())
         }
         Err(EraseUserError::Needed(workspaces)) => {
-            anyhow::bail!("{} `workspace delete` does so for you.", describe_needed(&workspaces))
+            anyhow::bail!("{} `serviced admin workspace delete` deletes a workspace.", describe_needed(&workspaces))
         }
         Err(EraseUserError::NothingToErase) => anyhow::bail!("user not found, or already being erased"),
         Err(error) => Err(error.into()),

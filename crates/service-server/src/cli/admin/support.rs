@@ -1,15 +1,24 @@
 //! `serviced admin` for operators who help a user: the account, one session, limits on sign-in, waiting mail.
 
-use std::net::IpAddr;
+use std::{
+    fs::{File, OpenOptions},
+    future::poll_fn,
+    io::Write as _,
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use serde::Serialize;
-use service_api::{Timestamp, audit_events::AuditEvent, sessions::SessionPage};
+use service_api::{Timestamp, audit_events::AuditEvent, ids::UserId, sessions::SessionPage};
 
 use super::parse_address;
 use crate::{
     app::App,
-    cli::output::say,
+    cli::{output::say, progress::show_while},
     flows::support::{
         SupportError, SupportOperator,
         limits::{self, LimitedBy, ShownLimit},
@@ -180,6 +189,58 @@ pub(super) async fn list_events(
 ) -> anyhow::Result<()> {
     let events = users::events(app, operator, &options.whom, limit).await.map_err(or_no_user)?;
     options.output.print(&events, || or_none(events.iter().map(event_text), "The audit log has no event of the user."))
+}
+
+/// An export that was written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenExport<'a> {
+    user_id: UserId,
+    file: &'a Path,
+    bytes: u64,
+}
+
+pub(super) async fn export(
+    app: &App,
+    operator: &SupportOperator,
+    options: &UserOptions,
+    to: &Path,
+) -> anyhow::Result<()> {
+    // Before the account is read: the file would have nowhere to go.
+    let place = || format!("could not write {}", to.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).with_context(place)?;
+    let bytes = AtomicU64::new(0);
+    let writing = write_export(app, operator, &options.whom, &mut file, &bytes);
+    let written = show_while(writing, || format!("{} bytes", bytes.load(Ordering::Relaxed))).await;
+    let user_id = match written {
+        Ok(user_id) => user_id,
+        Err(error) => {
+            drop(file);
+            drop(std::fs::remove_file(to));
+            return Err(error);
+        }
+    };
+    let written = WrittenExport { user_id, file: to, bytes: bytes.into_inner() };
+    options.output.print(&written, || {
+        format!("Wrote what is stored about {user_id} to {}: {} bytes.", to.display(), written.bytes)
+    })
+}
+
+async fn write_export(
+    app: &App,
+    operator: &SupportOperator,
+    whom: &str,
+    file: &mut File,
+    bytes: &AtomicU64,
+) -> anyhow::Result<UserId> {
+    let (user_id, mut body) = users::export(app, operator, whom).await.map_err(or_no_user)?;
+    while let Some(piece) = poll_fn(|context| body.pieces.poll_next(context)).await {
+        let piece = piece.context("could not read everything; nothing was written")?;
+        file.write_all(&piece)?;
+        bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    }
+    file.sync_all()?;
+    Ok(user_id)
 }
 
 fn event_text(event: &AuditEvent) -> String {

@@ -147,7 +147,7 @@ async fn revoke(
     let (grants, browser) = match actor.basis {
         Basis::Session(id) => (GrantSelection::Except(id), None),
         Basis::Browser { id, .. } => (GrantSelection::All, Some(id)),
-        Basis::CliToken(_) => return Err(SecureError::SessionEnded),
+        Basis::CliToken(_) | Basis::Operator => return Err(SecureError::SessionEnded),
     };
     let live = count_live(app, transaction.db(), user_id, now).await?;
     let sessions = transaction.revoke_grants_of_user(user_id, grants, Reason::RevokedByUser).await?;

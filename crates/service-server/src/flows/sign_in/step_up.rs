@@ -35,7 +35,7 @@ pub async fn require_recent_sign_in(app: &App, actor: &Actor<'_>) -> Result<Rece
             found.ok_or(BearerError::Invalid)?
         }
         Basis::Browser { auth_time, .. } => auth_time,
-        Basis::CliToken(_) => None,
+        Basis::CliToken(_) | Basis::Operator => None,
     };
     if step_up::is_recent(auth_time, app.clock.now()) {
         return Ok(RecentSignIn(()));

@@ -17,7 +17,11 @@ use super::{SupportError, SupportOperator, find_user, network_of};
 use crate::{
     app::App,
     database::Connection,
-    flows::{sessions, sign_in::browser_session},
+    flows::{
+        account::export::{self, DownloadBody},
+        sessions,
+        sign_in::browser_session,
+    },
     store::{self, audit_events::AuditEventQuery, cli_tokens::CliTokenQuery, grants::GrantQuery, users::StoredUser},
 };
 
@@ -177,6 +181,14 @@ pub async fn cli_tokens(
     let viewing = Viewing::begin(app, operator, whom, "cli tokens").await?;
     let tokens = viewing.cli_tokens(StatusFilter::All).await?;
     viewing.end(tokens).await
+}
+
+/// Begins to write what is stored about a user, as the user could export it. The event is committed before anything is read.
+pub async fn export(app: &App, operator: &SupportOperator, whom: &str) -> Result<(UserId, DownloadBody), SupportError> {
+    let viewing = Viewing::begin(app, operator, whom, "export").await?;
+    let user_id = viewing.user_id;
+    viewing.end(()).await?;
+    Ok((user_id, export::write_for_operator(app, user_id)?))
 }
 
 /// Lists the newest audit events of a user.

@@ -53,7 +53,7 @@ impl Actor<'_> {
                 Basis::Browser { id, .. } => {
                     store::browser_sessions::lock_signed_in(db, id, self.user_id).await?.is_some()
                 }
-                Basis::CliToken(_) => false,
+                Basis::CliToken(_) | Basis::Operator => false,
             })
     }
 
@@ -82,7 +82,7 @@ impl Actor<'_> {
                 }))
             }
             // A CLI token issues no credentials.
-            Basis::CliToken(_) => Ok(None),
+            Basis::CliToken(_) | Basis::Operator => Ok(None),
         }
     }
 }

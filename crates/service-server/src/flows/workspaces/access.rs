@@ -48,7 +48,7 @@ pub(super) async fn lock_session(db: &Connection, actor: &Actor<'_>) -> Result<(
     let is_live = match actor.basis {
         Basis::Session(id) => store::grants::lock_live(db, id).await?.is_some(),
         Basis::Browser { id, .. } => store::browser_sessions::lock_signed_in(db, id, actor.user_id).await?.is_some(),
-        Basis::CliToken(_) => false,
+        Basis::CliToken(_) | Basis::Operator => false,
     };
     if is_live { Ok(()) } else { Err(WorkspaceError::SessionRevoked) }
 }

@@ -301,14 +301,17 @@ pub fn secure_account(failure: SecureError, base_url: &str) -> ApiError {
 #[must_use]
 pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
     match failure {
-        ExportError::NotFound => error(NotFound, "Export not found, or not yours in this session. Start a new one."),
+        ExportError::NotFound => {
+            error(NotFound, "Export not found. It may have expired, or another session started it. Start a new one.")
+        }
         ExportError::SessionEnded => bearer(BearerError::Invalid, base_url),
         ExportError::Bearer(refusal) => bearer(refusal, base_url),
         ExportError::Limited(limited) => {
+            let hours = limited.retry_after.div_ceil(3_600);
+            let wait = if hours == 1 { "1 hour".to_owned() } else { format!("{hours} hours") };
             let text = format!(
-                "You can export your data {} times in 24 hours. Download an export that you have started, or try again in {} hours.",
+                "You can export your data up to {} times in 24 hours. Download an export that you have started, or try again in {wait}.",
                 limited.quota,
-                limited.retry_after.div_ceil(3_600)
             );
             ApiError::from(limited).saying(text)
         }
@@ -317,7 +320,7 @@ pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
                 .with(header::RETRY_AFTER, EXPORT_RETRY_SECONDS.to_string())
         }
         ExportError::DownloadedTooOften => {
-            error(Conflict, "This export was downloaded as often as possible. Start a new one.")
+            error(Conflict, "This export has reached its download limit. Start a new one.")
         }
         ExportError::Busy => EdgeError::Busy.into(),
         ExportError::Database(error) => error.into(),
@@ -344,14 +347,13 @@ pub fn describe_needed(workspaces: &WorkspacesOfLeaver) -> String {
     if !workspaces.without_owner.is_empty() {
         let names = workspaces.without_owner.join(", ");
         sentences.push(format!(
-            "These workspaces have members, or a connection through which members join, and no other owner: {names}. Make another \
-             member an owner, or delete the workspace."
+            "These workspaces would be left without an owner: {names}. Make another member an owner, or delete the workspaces."
         ));
     }
     if !workspaces.without_break_glass.is_empty() {
         let names = workspaces.without_break_glass.join(", ");
         sentences.push(format!(
-            "These workspaces require single sign-on and have no other break-glass owner: {names}. Name another one first."
+            "These workspaces would be left without a break-glass owner: {names}. Add another break-glass owner first."
         ));
     }
     sentences.join(" ")

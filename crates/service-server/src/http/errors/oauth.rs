@@ -103,8 +103,8 @@ impl From<InvalidGrant> for ApiError {
                 error(InvalidGrant, text).because(Reason::SsoRequired.as_str())
             }
             InvalidGrant::AccountClosed => {
-                let text = "You closed this account, and it will be erased. To keep it, sign in with a browser, \
-                            or follow the link in the mail about it.";
+                let text = "This account was closed, and will be erased. To keep it, sign in with a browser, \
+                            or use the link in the email about it.";
                 error(InvalidGrant, text).because(Reason::UserDisabled.as_str())
             }
             InvalidGrant::AuthorizationCode => {

@@ -128,7 +128,10 @@ fn a_workspace_with_members_needs_another_enabled_owner_first_ad_04() -> Result<
         assert!(said.contains("Harbour") && !said.contains("Alone"), "{said}");
         let tab = signed_in_tab(server, ANN).await?;
         let page = tab.get(PAGE).await?;
-        assert!(page.text.contains("These workspaces need another owner") && !page.text.contains("Close my account"));
+        assert!(
+            page.text.contains("These workspaces need another owner")
+                && !page.text.contains("This signs you out everywhere")
+        );
         assert_eq!(tab.submit(PAGE, &[]).await?.status, 409);
         assert!(works(server, &ann.access_token).await?);
 
@@ -183,7 +186,7 @@ fn the_link_in_the_mail_shows_only_and_its_form_keeps_the_account_once_ad_06() -
         let kept = tab.submit(KEEP, &[("token", &link)]).await?;
         assert!(kept.status == 200 && kept.text.contains("You can sign in again."), "{}", kept.text);
         assert!(tab.cookie().is_none(), "the link signs in");
-        assert_eq!(server.mailbox.next_mail_to(ANN).await?.subject, "Your account stays");
+        assert_eq!(server.mailbox.next_mail_to(ANN).await?.subject, "Your account was kept");
         // What was revoked stays revoked.
         assert!(!works(server, &cli).await? && !works(server, &ann.access_token).await?);
         assert!(can_sign_in(server).await?);
@@ -237,7 +240,7 @@ fn who_signs_in_meanwhile_is_shown_the_link_and_not_signed_in_ad_08() -> Result<
         let (otp_id, code) = server.request_code(ANN).await?;
         let refused = server.exchange(&otp_id, &code, "read").await?;
         assert_eq!((refused.status.as_u16(), refused.error()), (400, "invalid_grant"));
-        assert!(refused.field("error_description").contains("You closed this account"), "{}", refused.text);
+        assert!(refused.field("error_description").contains("This account was closed"), "{}", refused.text);
         assert!(!refused.text.contains("svc_kac_"), "{}", refused.text);
         // A code that has shown the link does not sign in once the account is kept.
         assert_eq!(tab.submit(KEEP, &[("token", &link)]).await?.status, 200);
@@ -272,7 +275,7 @@ fn reporting_the_sign_in_that_closed_the_account_opens_it_again_ad_10() -> Resul
         delete(server, &thief).await?;
         next_link(server).await?;
         assert_eq!(report.send(&Tab::open(server)?).await?.status, 200);
-        assert_eq!(server.mailbox.next_mail_to(ANN).await?.subject, "Your account stays");
+        assert_eq!(server.mailbox.next_mail_to(ANN).await?.subject, "Your account was kept");
         assert!(!is_closed(server).await?);
         assert!(can_sign_in(server).await?);
         Ok(())

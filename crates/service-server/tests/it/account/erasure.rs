@@ -267,7 +267,7 @@ fn an_operator_erases_after_a_day_with_a_reason_and_only_operators_stop_it_ad_24
         let (success, printed) = admin(server, &with_reason(&["user", "erase", "--stop", ANN]))?;
         ensure!(success && printed.contains("stays disabled"), "{printed}");
         let (success, printed) = admin(server, &with_reason(&["user", "erase", "--stop", ANN]))?;
-        ensure!(!success && printed.contains("no operator requested"), "{printed}");
+        ensure!(!success && printed.contains("no erasure by an operator is pending"), "{printed}");
         ensure!(admin(server, &with_reason(&["user", "erase", ANN]))?.0, "not closed again");
         let due = "select extract(epoch from due_at - requested_at)::bigint from account_deletions";
         assert_eq!(server.sql(due).await?.as_deref(), Some("86400"));

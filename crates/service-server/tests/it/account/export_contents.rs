@@ -1,6 +1,6 @@
 //! What is in an export: what the API shows, what only tables hold, and nothing else.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -9,10 +9,11 @@ use service_server::store;
 use service_testkit::server::{Setup, SignedIn, TestServer, with_server};
 
 use crate::support::{
+    admin::{admin, run, with_reason},
     authorize::{CALLBACK, asking, go_through, register},
     cli_tokens,
     contents::{kinds, make, send},
-    exports::{Files, begin, export, raw_files, started},
+    exports::{Files, begin, export, fill, raw_files, started, unzip},
     mcp, mcp_tokens,
     new_sign_ins::{ANN, HOUR},
     passkeys::signed_in_tab,
@@ -326,6 +327,56 @@ fn a_new_user_has_an_export_too_ex_06() -> Result<()> {
         let files = export(server, &zoe).await?;
         assert_eq!(files["account.json"]["email"], "zoe@acme.test");
         assert_eq!(files["contents/projects.json"], json!([]));
+        Ok(())
+    })
+}
+
+/// The files that say by what they were written, or what has happened since.
+const DIFFERENT: [&str; 4] = ["index.json", "account-exports.json", "audit-events.json", "sessions.json"];
+
+#[test]
+fn an_operator_exports_what_the_user_would_with_a_reason_to_a_file_of_their_own_ex_24() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in(ANN, "read write").await?;
+        server.make_passkey(ann.user_id, "Laptop").await?;
+        fill(server, &ann, 3).await?;
+        let own = export(server, &ann).await?;
+        let folder = tempfile::tempdir()?;
+        let (first, second) = (folder.path().join("ann.zip"), folder.path().join("again.zip"));
+        let first_path = first.to_str().context("no path")?;
+        let (success, printed) = admin(server, &["user", "export", ANN, "--to", first_path])?;
+        ensure!(!success && printed.contains("--reason"), "{printed}");
+        let (success, printed) = admin(server, &with_reason(&["user", "export", "who@acme.test", "--to", first_path]))?;
+        ensure!(!success && printed.contains("user not found") && !first.exists(), "{printed}");
+
+        run(server, &with_reason(&["user", "export", ANN, "--to", first_path]))?;
+        assert_eq!(fs::metadata(&first)?.permissions().mode() & 0o777, 0o600);
+        let written = unzip(&fs::read(&first)?)?;
+        assert_eq!(written.keys().collect::<Vec<_>>(), own.keys().collect::<Vec<_>>());
+        for (name, file) in &own {
+            assert!(DIFFERENT.contains(&name.as_str()) || written[name] == *file, "{name}: {}", written[name]);
+        }
+        assert_eq!(written["sessions.json"][0]["id"], own["sessions.json"][0]["id"]);
+        assert!(!written["audit-events.json"].to_string().contains("support.viewed"), "the user sees the operator");
+        let recorded =
+            "select count(*) from audit_events where event = 'support.viewed' and details->>'viewed' = 'export'
+                           and details->>'operatorReason' = 'ticket 4711' and details->>'found' is null";
+        assert_eq!(server.sql(recorded).await?.as_deref(), Some("1"));
+
+        let (success, printed) = admin(server, &with_reason(&["user", "export", ANN, "--to", first_path]))?;
+        ensure!(!success && printed.contains("could not write"), "{printed}");
+        assert_eq!(unzip(&fs::read(&first)?)?.len(), own.len(), "a file that is there is kept");
+        // A user who cannot sign in has the right to it, too.
+        run(server, &["user", "disable", ANN])?;
+        let json =
+            run(server, &with_reason(&["user", "export", ANN, "--json", "--to", second.to_str().context("no path")?]))?;
+        // On a slow machine, standard error has the progress.
+        let said = json.lines().find(|line| line.starts_with('{')).context("no JSON")?;
+        let said: Value = serde_json::from_str(said)?;
+        assert_eq!(
+            (said["userId"].as_str(), said["bytes"].as_u64()),
+            (Some(&*ann.user_id.to_string()), Some(fs::metadata(&second)?.len()))
+        );
         Ok(())
     })
 }

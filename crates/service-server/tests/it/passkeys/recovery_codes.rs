@@ -14,7 +14,7 @@ use crate::support::passkeys::{
 const ANN: &str = "ann@acme.test";
 const CREATE: &str = "/account/security/recovery-codes";
 const WEEK: i64 = 7 * 86_400;
-const WRONG: &str = "That recovery code isn’t right, or was already used.";
+const WRONG: &str = "That recovery code is wrong or was already used. Check it, or enter another one.";
 
 /// Opens the page and creates codes there.
 async fn press(tab: &Tab) -> Result<Shown> {

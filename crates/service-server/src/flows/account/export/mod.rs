@@ -13,11 +13,13 @@
 mod files;
 mod stream;
 
+use std::net::Ipv4Addr;
+
 use serde_json::json;
 use service_api::{
     account_exports::{AccountExport, ExportProgress, ExportStatus, MAX_DOWNLOADS, MAX_EXPORTS_PER_DAY},
     audit_events::EventName,
-    ids::{ExportId, Id as _},
+    ids::{ExportId, Id as _, UserId},
     scope::{Action, Resource, Scope, Scopes},
 };
 use service_rules::{
@@ -151,7 +153,7 @@ async fn begin(app: &App, actor: &Actor<'_>, id: &str, cookie: Option<CookieKey>
     actor.event(EventName::AccountExportDownloaded, now, details)?.subject(key.id).insert(&db).await?;
     db.commit().await?;
     let run = Run { export_id: key.id, stream_id: stream.id, created_at: found.created_at, cookie };
-    Ok(Download::new(app, actor, run, place).begin())
+    Ok(Download::new(app, actor, run, Some(place)).begin())
 }
 
 /// Checks that a download could begin, without beginning one.
@@ -208,8 +210,22 @@ pub async fn download_in_browser(
     Ok(begin(app, &actor(browser, meta)?, id, Some(browser.cookie_key())).await?)
 }
 
+/// Begins to write the export of a user for an operator, who has recorded why. There is no row to download it by.
+pub(in crate::flows) fn write_for_operator(app: &App, user_id: UserId) -> anyhow::Result<DownloadBody> {
+    let now = app.clock.now();
+    let request_id = random::uuid(now)?.to_string().into();
+    let meta = RequestMeta::new(Ipv4Addr::LOCALHOST.into(), request_id, app.audit_keys.clone(), None);
+    let run = Run {
+        export_id: random::id_in(user_id.shard(), now)?,
+        stream_id: random::uuid(now)?,
+        created_at: now,
+        cookie: None,
+    };
+    Ok(Download::new(app, &Actor::read_by_operator(user_id, &meta), run, None).begin())
+}
+
 fn key_of<'a>(actor: &Actor<'_>, id: &str, session_id: &'a str) -> Result<ExportKey<'a>, ExportError> {
-    if let Basis::CliToken(_) = actor.basis {
+    if let Basis::CliToken(_) | Basis::Operator = actor.basis {
         return Err(ExportError::NotFound);
     }
     let id: ExportId = id.parse().map_err(|_| ExportError::NotFound)?;

@@ -138,8 +138,8 @@ pub(super) struct Download {
     session_id: String,
     run: Run,
     deadline: Instant,
-    /// Held until the download ends.
-    _place: PlacePermit,
+    /// Held until the download ends. `None`: an operator's command reads it.
+    _place: Option<PlacePermit>,
 }
 
 /// One download of an export.
@@ -153,7 +153,7 @@ pub(super) struct Run {
 }
 
 impl Download {
-    pub(super) fn new(app: &App, actor: &Actor<'_>, run: Run, place: PlacePermit) -> Self {
+    pub(super) fn new(app: &App, actor: &Actor<'_>, run: Run, place: Option<PlacePermit>) -> Self {
         Self {
             app: app.clone(),
             user_id: actor.user_id,
@@ -290,6 +290,7 @@ impl Download {
                 let is_enabled = store::users::find(&db, self.user_id).await?.is_some_and(|user| !user.disabled);
                 if is_signed_in && is_enabled { Ok(()) } else { Err(StopReason::SessionEnded) }
             }
+            Basis::Operator => Ok(()),
             Basis::CliToken(_) => Err(StopReason::SessionEnded),
         }
     }
@@ -339,6 +340,9 @@ impl Download {
 
     /// Records how far the download is, and that it still runs.
     async fn record(&self, written: Written) -> Result<(), StopReason> {
+        if self.basis == Basis::Operator {
+            return Ok(());
+        }
         let now = self.app.clock.now();
         let stream = Stream { id: self.run.stream_id, until: later(now, STREAM_LEASE_SECONDS) };
         let db = self.app.database.connect().await?;
@@ -347,6 +351,9 @@ impl Download {
     }
 
     async fn record_end(&self, written: Written, finished_at: Option<Timestamp>) -> Result<(), database::Error> {
+        if self.basis == Basis::Operator {
+            return Ok(());
+        }
         let db = self.app.database.connect().await?;
         store::account_exports::end_stream(&db, &self.key(), self.run.stream_id, written, finished_at).await
     }
