@@ -227,12 +227,13 @@ async fn passkey_tour(
     browser.go(&security).await?;
     browser.wait_for(".entry").await?;
     look("account-security", browser).await?;
-    browser.click("form[action='/account/security/recovery-codes'] button").await?;
-    browser.wait_for("ol code").await?;
-    for code in browser.text("ol").await?.split_whitespace() {
-        server.leaks.register("recovery code", code);
-    }
-    look("recovery-codes", browser).await?;
+    // Recovery codes are for users whose passkeys count. For what follows, the sign-in by code has to be enough.
+    let counting = |days: i32| format!("update passkeys set counts_from = counts_from + interval '{days} days'");
+    server.sql(&counting(-30)).await?;
+    browser.go(&security).await?;
+    browser.wait_for("#codes").await?;
+    look("account-security-codes", browser).await?;
+    server.sql(&counting(30)).await?;
     browser.go(&security).await?;
     question(browser, "a[href^='/account/security/passkeys/']", "account-confirm-passkey", look).await
 }

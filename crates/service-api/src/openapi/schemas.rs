@@ -58,7 +58,8 @@ impl Schemas {
             Shape::ContentChange(kind) => reference(format!("{}Change", kind.name())),
             Shape::Found => reference("PageOfFoundPack"),
             Shape::Standard => reference("StandardDocument"),
-            Shape::Zip => json!({ "type": "string", "contentMediaType": "application/zip" }),
+            // Generators of client libraries know `format` as the mark of bytes.
+            Shape::Zip => json!({ "type": "string", "format": "binary", "contentMediaType": "application/zip" }),
         }
     }
 
