@@ -82,7 +82,7 @@ fn deleting_names_the_workspaces_that_need_another_owner() -> Result<()> {
         let user = server.sign_in(EMAIL, "read").await?;
         server.keep_account(user.user_id).await?;
         let refused = machine.show(&["account", "delete", "--yes"]).await?;
-        ensure!(refused.contains("no other owner: Needed."), "{refused}");
+        ensure!(refused.contains("without an owner: Needed."), "{refused}");
         assert_eq!(machine.run(&["whoami"]).await?.code, Some(0));
         Ok(())
     })
