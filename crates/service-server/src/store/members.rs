@@ -135,30 +135,17 @@ pub async fn list_owners(db: &Connection, workspace_id: WorkspaceId) -> Result<V
     Ok(enabled.map(|(user_id, user)| Owner { user_id, email: user.email }).collect())
 }
 
-/// Whether a workspace has a member other than one user.
-pub async fn has_other_member(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
-    let sql = r"select from members
-                 where workspace_id = $1 and shard = $3 and user_id <> $2 and ended_at is null limit 1";
-    let row = db.query_opt(sql, &[&workspace_id.uuid(), &beside.uuid(), &workspace_id.shard().number()]).await?;
-    Ok(row.is_some())
-}
-
-/// Whether a workspace has an enabled owner other than one user. Disabled owners cannot act and do not count.
-pub async fn has_other_owner(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<bool, Error> {
-    let sql = r"select user_id from members
-                 where workspace_id = $1 and shard = $3 and user_id <> $2 and role = 'owner' and ended_at is null";
-    let rows = db.query(sql, &[&workspace_id.uuid(), &beside.uuid(), &workspace_id.shard().number()]).await?;
-    let ids =
-        rows.iter().map(|row| Ok(row.try_get::<_, Uuid>("user_id")?.into())).collect::<Result<Vec<_>, Error>>()?;
-    Ok(users::find_several(db, &ids).await?.values().any(|user| !user.disabled))
-}
-
 /// Which members a workspace has beside one user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Others {
     pub has_member: bool,
     /// Disabled owners cannot act and do not count.
     pub has_owner: bool,
+}
+
+/// Returns which members a workspace has beside one user.
+pub async fn find_others_of(db: &Connection, workspace_id: WorkspaceId, beside: UserId) -> Result<Others, Error> {
+    Ok(find_others(db, &[workspace_id], beside).await?.remove(&workspace_id).unwrap_or_default())
 }
 
 /// Returns which members each workspace has beside one user.

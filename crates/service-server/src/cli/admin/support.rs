@@ -206,7 +206,7 @@ pub(super) async fn export(
     options: &UserOptions,
     to: &Path,
 ) -> anyhow::Result<()> {
-    // Before the account is read: the file would have nowhere to go.
+    // Opened first: reading the account is an event in the audit log, and what is read must have a place.
     let place = || format!("could not write {}", to.display());
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).with_context(place)?;
     let bytes = AtomicU64::new(0);

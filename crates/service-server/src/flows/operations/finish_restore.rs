@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     flows::{
-        account::deletion::{self, RepeatedRequest},
+        account::deletion::after_restore::{self as deletions, RepeatedRequest},
         operator::Operator,
         revocation::{self, RevocationTransaction},
         rotate_signing_keys::{self, RetireKeyError},
@@ -161,10 +161,10 @@ async fn mark_again(
             let by_operator = name == EventName::AccountErased || copied.details["operator"].is_string();
             let is_kept = name == EventName::AccountKept;
             let request = RepeatedRequest { is_kept, by_operator, at: copied.at, details: &copied.details };
-            deletion::repeat(transaction.app(), db, id, request).await?
+            deletions::repeat(transaction.app(), db, id, request).await?
         }
         (EventName::TokenLeaked, Some(id), ..) if copied.details["kind"] == "account_link" => {
-            deletion::repeat_replacement(transaction.app(), db, id, &copied.details).await?
+            deletions::repeat_replacement(transaction.app(), db, id, &copied.details).await?
         }
         (EventName::ClientDisabled, _, Some(id), _) => store::clients::mark_disabled(db, id, Some(now)).await?,
         (EventName::ClientEnabled, _, Some(id), _) => store::clients::mark_disabled(db, id, None).await?,

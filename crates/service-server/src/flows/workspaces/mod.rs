@@ -251,7 +251,7 @@ async fn check_owner_left(db: &Connection, id: WorkspaceId, leaving: UserId, rol
     if role != Role::Owner {
         return Ok(());
     }
-    if !store::members::has_other_owner(db, id, leaving).await? {
+    if !store::members::find_others_of(db, id, leaving).await?.has_owner {
         return Err(WorkspaceError::LastOwner);
     }
     if !sso::break_glass::remains(db, id, leaving).await? {

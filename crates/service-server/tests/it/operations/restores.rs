@@ -26,7 +26,7 @@ use service_testkit::{
 };
 
 use crate::support::{
-    admin::{admin, run, with_reason},
+    admin::{admin_beside, run_beside, with_reason},
     connections::{Company, route, txt},
     deletion::delete,
     failover::Pair,
@@ -36,13 +36,21 @@ use crate::support::{
 /// A heartbeat is due every second.
 const AT_MOST: Duration = Duration::from_secs(12);
 
-fn start(server: &TestServer, settings: &Settings) -> Result<Process> {
-    Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), settings, &server.leaks)
+/// Starts another node while the node of this process continues: it may hold a lock that the other one waits for.
+async fn start(server: &TestServer, settings: &Settings) -> Result<Process> {
+    let (settings, leaks) = (settings.clone(), server.leaks.clone());
+    let starting = move || Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &leaks);
+    tokio::task::spawn_blocking(starting).await?
 }
 
 async fn check_fenced(node: &Process, token: Option<&str>) -> Result<()> {
     let ready = node.ops.get("/readyz", None).await?;
-    ensure!(ready.status == 503 && ready.text.contains("looks restored from a backup"), "{}", ready.text);
+    ensure!(
+        ready.status == 503 && ready.text.contains("looks restored from a backup"),
+        "{}\n{}",
+        ready.text,
+        String::from_utf8_lossy(&node.log())
+    );
     ensure!(node.ops.get("/healthz", None).await?.status == 200, "it should go on living");
     for response in [
         node.http.get("/v1/whoami", token).await?,
@@ -78,7 +86,7 @@ fn a_dump_that_was_restored_into_another_cluster_is_fenced_rv_26_op_08() -> Resu
     Setup::default().on_system_clock().run(async |server| {
         let ann = server.sign_in("ann@acme.test", "read").await?;
         server.sql(FROM_ANOTHER_CLUSTER).await?;
-        let node = start(server, &server.settings)?;
+        let node = start(server, &server.settings).await?;
         check_fenced(&node, Some(&ann.access_token)).await?;
         let fenced = "select details->>'because' from audit_events where event = 'restore.fenced'";
         assert_eq!(server.sql(fenced).await?.as_deref(), Some("other_system"));
@@ -89,12 +97,15 @@ fn a_dump_that_was_restored_into_another_cluster_is_fenced_rv_26_op_08() -> Resu
         }
         assert_eq!(server.sql(fenced).await?.as_deref(), Some("other_system"));
         // After pg_upgrade the cluster is another one, and nothing was lost.
-        run(server, &["restore", "finish", "--nothing-was-lost"])?;
+        run_beside(server, &["restore", "finish", "--nothing-was-lost"]).await?;
         let began = Instant::now();
         while server.http.get("/v1/whoami", Some(&ann.access_token)).await?.status != 200 {
             ensure!(began.elapsed() < AT_MOST, "it stays fenced");
         }
-        assert!(!admin(server, &["restore", "finish", "--nothing-was-lost"])?.0, "there is nothing to finish");
+        assert!(
+            !admin_beside(server, &["restore", "finish", "--nothing-was-lost"]).await?.0,
+            "there is nothing to finish"
+        );
         Ok(())
     })
 }
@@ -105,12 +116,12 @@ fn a_promotion_is_fenced_if_the_last_heartbeat_was_long_ago_rv_26() -> Result<()
         let pair = Pair::start().await?;
         let mut settings = server.settings.clone();
         settings.set("database.url", &pair.primary_url());
-        drop(start(server, &settings)?);
+        drop(start(server, &settings).await?);
         // As in a backup that was made a while ago.
         pair.on_primary("update node_heartbeats set beat_at = beat_at - interval '11 minutes'").await?;
         pair.fail_over().await?;
         settings.set("database.url", &pair.standby_url());
-        check_fenced(&start(server, &settings)?, None).await?;
+        check_fenced(&start(server, &settings).await?, None).await?;
         pair.stop()
     })
 }
@@ -121,15 +132,15 @@ fn an_ordinary_failover_is_not_fenced_rv_26() -> Result<()> {
         let pair = Pair::start().await?;
         let mut settings = server.settings.clone();
         settings.set("database.url", &pair.primary_url());
-        drop(start(server, &settings)?);
+        drop(start(server, &settings).await?);
         pair.fail_over().await?;
         settings.set("database.url", &pair.standby_url());
-        let node = start(server, &settings)?;
+        let node = start(server, &settings).await?;
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
         drop(node);
         // What was decided is written down: long after, the same server is still the same server.
         pair.on_standby("update node_heartbeats set beat_at = beat_at - interval '11 minutes'").await?;
-        let node = start(server, &settings)?;
+        let node = start(server, &settings).await?;
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
         pair.stop()
     })
@@ -142,7 +153,7 @@ fn an_anchor_outside_the_database_tells_of_a_snapshot_that_was_put_back_rv_26() 
         let anchor = folder.path().join("anchor");
         let mut settings = server.settings.clone();
         settings.set("restore.anchor_file", anchor.to_str().context("no path")?);
-        let node = start(server, &settings)?;
+        let node = start(server, &settings).await?;
         let began = Instant::now();
         while !anchor.exists() {
             ensure!(began.elapsed() < AT_MOST, "no anchor is written");
@@ -150,15 +161,15 @@ fn an_anchor_outside_the_database_tells_of_a_snapshot_that_was_put_back_rv_26() 
         }
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
         drop(node);
-        drop(start(server, &settings)?);
+        drop(start(server, &settings).await?);
         // The same server on the same timeline, as it was an hour ago.
         change_heartbeats(server, "beat_at = beat_at - interval '1 hour'").await?;
-        check_fenced(&start(server, &settings)?, None).await?;
+        check_fenced(&start(server, &settings).await?, None).await?;
         let because = "select fenced_because from installation";
         assert_eq!(server.sql(because).await?.as_deref(), Some("anchor_ahead"));
-        run(server, &["restore", "finish", "--no-audit-copy"])?;
+        run_beside(server, &["restore", "finish", "--no-audit-copy"]).await?;
         // The anchor is from before the restore, and counts no more.
-        let node = start(server, &settings)?;
+        let node = start(server, &settings).await?;
         assert_eq!(node.ops.get("/readyz", None).await?.status, 200);
         Ok(())
     })
@@ -248,14 +259,15 @@ fn finishing_a_restore_revokes_again_what_was_revoked_rv_26() -> Result<()> {
         let copy = server.sql("select string_agg(row_to_json(e)::text, E'\\n') from audit_events e").await?;
         std::fs::write(&file, copy.context("no events")?)?;
         restore_backup(server).await?;
-        let node = start(server, &server.settings)?;
+        let node = start(server, &server.settings).await?;
         check_fenced(&node, None).await?;
-        let (success, printed) = admin(server, &["restore", "finish"])?;
+        let (success, printed) = admin_beside(server, &["restore", "finish"]).await?;
         assert!(!success && printed.contains("--audit-copy"), "{printed}");
-        let printed = run(
+        let printed = run_beside(
             server,
             &["restore", "finish", "--operator", "eve", "--audit-copy", file.to_str().context("no path")?],
-        )?;
+        )
+        .await?;
         assert!(printed.contains("Replayed user.disabled: 1") && printed.contains("sign in again"), "{printed}");
 
         let check = async |sql: String| Ok::<_, anyhow::Error>(server.sql(&sql).await?.unwrap_or_default());
@@ -312,9 +324,9 @@ fn finishing_a_restore_revokes_invitations_again_rv_26() -> Result<()> {
         std::fs::write(&file, copy.context("no events")?)?;
         restore_backup(server).await?;
         server.sql("insert into invitations select * from invitations_before on conflict do nothing").await?;
-        let node = start(server, &server.settings)?;
+        let node = start(server, &server.settings).await?;
         check_fenced(&node, None).await?;
-        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        run_beside(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?]).await?;
         let left = server.sql("select string_agg(address, ' ') from invitations").await?;
         assert_eq!(left.as_deref(), Some("stays@acme.test"));
         Ok(())
@@ -356,8 +368,8 @@ fn finishing_a_restore_withdraws_consents_and_blocks_hosts_again_rv_26() -> Resu
         server.sql("insert into consents select * from consents_before on conflict do nothing").await?;
         server.sql("delete from blocked_client_hosts").await?;
         server.sql("update support_clients set revoked_at = null").await?;
-        check_fenced(&start(server, &server.settings)?, None).await?;
-        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        check_fenced(&start(server, &server.settings).await?, None).await?;
+        run_beside(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?]).await?;
         let left = server.sql("select string_agg(client_id, ' ') from consents").await?;
         assert_eq!(left.as_deref(), Some("kept"));
         let blocked = server.sql("select string_agg(host, ' ') from blocked_client_hosts").await?;
@@ -406,9 +418,9 @@ fn finishing_a_restore_takes_connections_and_domains_away_again() -> Result<()> 
         }
         assert!(route(server, "a.test").await?.is_some() && route(server, "d.test").await?.is_some());
         restore_backup(server).await?;
-        let node = start(server, &server.settings)?;
+        let node = start(server, &server.settings).await?;
         check_fenced(&node, None).await?;
-        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        run_beside(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?]).await?;
         // This process may have closed its fence too; it opens again with the next heartbeat.
         heartbeat::beat(&server.app).await?;
         for (domain, routed) in [("a.test", false), ("b.test", false), ("c.test", true), ("d.test", false)] {
@@ -446,8 +458,8 @@ fn who_left_after_the_backup_is_gone_again_and_who_stayed_is_kept_ad_25() -> Res
         store::memberships::join(&db, ed.user_id, pier, Role::Owner, server.now()).await?;
         db.commit().await?;
         ensure!(delete(server, &dora).await?.status == 202, "Dora's account was not closed");
-        run(server, &["user", "enable", "bob@acme.test"])?;
-        run(server, &with_reason(&["user", "erase", "carl@acme.test"]))?;
+        run_beside(server, &["user", "enable", "bob@acme.test"]).await?;
+        run_beside(server, &with_reason(&["user", "erase", "carl@acme.test"])).await?;
         server.sql("update account_deletions set due_at = now() where digest is null").await?;
         assert_eq!(erasure::erase_due(&server.app).await?, 1);
 
@@ -459,8 +471,8 @@ fn who_left_after_the_backup_is_gone_again_and_who_stayed_is_kept_ad_25() -> Res
             server.sql(&format!("delete from {table}; insert into {table} select * from {table}_before")).await?;
         }
         restore_backup(server).await?;
-        check_fenced(&start(server, &server.settings)?, None).await?;
-        run(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?])?;
+        check_fenced(&start(server, &server.settings).await?, None).await?;
+        run_beside(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?]).await?;
         for (user, disabled, days) in [
             (&ann, true, Some("14")),
             (&bob, false, None),

@@ -156,7 +156,8 @@ impl Erasure<'_> {
             return Ok(ErasureStep::Left);
         }
         let is_member = store::memberships::find_role(transaction.db(), user_id, id).await?.is_some();
-        if is_member && !store::members::has_other_member(transaction.db(), id, user_id).await? {
+        let others = store::members::find_others_of(transaction.db(), id, user_id).await?;
+        if is_member && !others.has_member {
             store::connections::remove_break_glass(transaction.db(), id, user_id).await?;
             transaction.revoke_workspace(id).await?;
             let event = node_event(EventName::WorkspaceDeleted, now, json!({ "by": "erasure" }))?;
@@ -164,7 +165,7 @@ impl Erasure<'_> {
             let deleted_at = later(now, -lifetimes::ENDED_KEPT);
             store::erasure::date_back_deletion(transaction.db(), id, deleted_at).await?;
         } else if is_member {
-            if !store::members::has_other_owner(transaction.db(), id, user_id).await? {
+            if !others.has_owner {
                 // An operator removed or disabled the other owner since the account was closed.
                 tracing::warn!(workspace_id = %id, "A workspace is left without an owner, because its owner's account is erased");
             }
