@@ -143,7 +143,7 @@ fn test(steps: &mut Steps) -> Result<()> {
     let one_by_one = ["--workspace", "--test", "it", "--", "--test-threads", "1"];
     steps.test("Tests that run alone", &one_by_one.into_iter().chain(ALONE).collect::<Vec<_>>())?;
     steps.run_with("Some tests on tables in partitions", IN_PARTITIONS, &[("SERVICE_TEST_PARTITIONS", "8")])?;
-    steps.run("Fuzz targets, briefly", "cargo xtask fuzz --seconds 15")
+    steps.run("Fuzz targets, briefly", "cargo xtask fuzz --seconds 10")
 }
 
 fn browser(steps: &mut Steps) -> Result<()> {

@@ -5,9 +5,11 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::json;
 use service_testkit::{
     ports,
@@ -58,6 +60,9 @@ const EARLIER_SCENARIOS: [&str; 22] = [
     "dns-rebinding-protection",
     "json-schema-2020-12",
 ];
+
+/// How many scenarios run at a time. Each starts a program, which takes longer than the scenario.
+const SIDE_BY_SIDE: usize = 4;
 
 pub(super) fn run() -> Result<()> {
     say_error("Building serviced with the fixtures of the suite …");
@@ -136,10 +141,18 @@ fn run_all(url: &str) -> Result<()> {
     say_error(&suite(url, &["--requirements", REVISION, "--expected-failures", text_of(&baseline)?])?);
     for (scenarios, revision) in [(PENDING.as_slice(), REVISION), (&EARLIER_SCENARIOS, EARLIER)] {
         say_error(&format!("── Other scenarios of revision {revision}"));
-        for scenario in scenarios {
-            suite(url, &["--scenario", scenario, "--spec-version", revision])?;
-            say_error(&format!("✓ {scenario}"));
-        }
+        let next = Mutex::new(scenarios.iter());
+        let run_next = || {
+            while let Some(scenario) = next.lock().unwrap_or_else(PoisonError::into_inner).next() {
+                suite(url, &["--scenario", scenario, "--spec-version", revision])?;
+                say_error(&format!("✓ {scenario}"));
+            }
+            anyhow::Ok(())
+        };
+        thread::scope(|scope| {
+            let running: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(run_next)).collect();
+            running.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a scenario panicked"))?)
+        })?;
     }
     Ok(())
 }

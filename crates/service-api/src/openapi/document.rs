@@ -162,7 +162,7 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
             all.push(Forbidden);
         }
     }
-    all.sort_by_key(|code| (code.status(), name_of(*code)));
+    all.sort_by_cached_key(|code| (code.status(), name_of(*code)));
     all.dedup();
     all
 }

@@ -21,13 +21,15 @@ const MAKE_ROLE: &str = "
 
 /// Lists every table that is not PostgreSQL's own, with its `bytea` columns.
 const TABLES: &str = "
-    select format('%I.%I', t.schemaname, t.tablename),
-           array(select quote_ident(c.column_name)
-                   from information_schema.columns c
-                  where c.table_schema = t.schemaname and c.table_name = t.tablename and c.udt_name = 'bytea'
-                  order by c.ordinal_position)
-      from pg_tables t
-     where t.schemaname not in ('pg_catalog', 'information_schema')
+    select format('%I.%I', n.nspname, c.relname),
+           array(select quote_ident(a.attname)
+                   from pg_attribute a join pg_type t on t.oid = a.atttypid
+                  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                    and 'bytea'::regtype in (t.oid, t.typbasetype)
+                  order by a.attnum)
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname not in ('pg_catalog', 'information_schema') and c.relkind = 'r' and c.relpersistence <> 't'
+       and pg_relation_size(c.oid) > 0
      order by 1";
 
 impl Cluster {

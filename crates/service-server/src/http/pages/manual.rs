@@ -1,6 +1,7 @@
-//! The description of the API: `/openapi.json` for programs, `/docs` for people. Both are made once, from the contract.
+//! The description of the API: `/openapi.json` for programs, `/docs` for people. Both are made once, from the contract, when
+//! one of them is asked for.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use askama::Template;
 use axum::{
@@ -22,7 +23,12 @@ use crate::{
 };
 
 #[derive(Clone)]
-pub struct Manual(Arc<Written>);
+pub struct Manual(Arc<Unwritten>);
+
+struct Unwritten {
+    base_url: String,
+    written: OnceLock<Written>,
+}
 
 struct Written {
     openapi: Bytes,
@@ -38,8 +44,15 @@ struct Chapter {
 impl Manual {
     #[must_use]
     pub fn of(base_url: &str) -> Self {
-        let (html, chapters) = to_html(&openapi::manual(base_url));
-        Self(Arc::new(Written { openapi: openapi::document(base_url).to_string().into(), html, chapters }))
+        Self(Arc::new(Unwritten { base_url: base_url.to_owned(), written: OnceLock::new() }))
+    }
+
+    fn written(&self) -> &Written {
+        let Unwritten { base_url, written } = &*self.0;
+        written.get_or_init(|| {
+            let (html, chapters) = to_html(&openapi::manual(base_url));
+            Written { openapi: openapi::document(base_url).to_string().into(), html, chapters }
+        })
     }
 }
 
@@ -56,7 +69,7 @@ struct ManualPage<'a> {
 #[must_use]
 pub fn openapi(manual: &Manual, _: Query) -> impl IntoResponse + use<> {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=300")];
-    (headers, manual.0.openapi.clone())
+    (headers, manual.written().openapi.clone())
 }
 
 pub async fn stylesheet() -> impl IntoResponse {
@@ -66,7 +79,7 @@ pub async fn stylesheet() -> impl IntoResponse {
 /// The manual, which there is in English only.
 pub fn show(app: &App, manual: &Manual) -> Result<Response, ApiError> {
     let t = app.locales.of(Language::English);
-    let Written { html, chapters, .. } = &*manual.0;
+    let Written { html, chapters, .. } = manual.written();
     page(t, StatusCode::OK, &ManualPage { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)
 }
 
