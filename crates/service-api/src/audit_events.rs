@@ -83,6 +83,7 @@ event_names! {
     BreakGlassUsed = "break_glass.used", "Signed in by code although single sign-on is required";
     ConnectionTried = "connection.tried", "Connection tried by an owner";
     SignInReported = "sign_in.reported", "Sign-in reported as someone else’s, and revoked";
+    AccountRenamed = "account.renamed", "Name changed";
     AccountSecured = "account.secured", "Account secured";
     AccountDeletionRequested = "account.deletion_requested", "Deletion of the account requested";
     AccountKept = "account.kept", "Deletion of the account cancelled";

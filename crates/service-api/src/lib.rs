@@ -33,6 +33,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod account;
 pub mod account_deletion;
 pub mod account_exports;
 pub mod audit_events;

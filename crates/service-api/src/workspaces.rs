@@ -116,6 +116,10 @@ pub struct Member {
     pub user_id: UserId,
     /// The email address of the user.
     pub email: String,
+    /// The name that the user chose. Absent: none. Tell users apart by their address, because anyone can choose any name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub name: Option<String>,
     /// The role of the user in the workspace.
     pub role: Role,
     /// When the user became a member.

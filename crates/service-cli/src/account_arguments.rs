@@ -6,6 +6,13 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum AccountCommand {
+    /// Show your address, your name and since when you have the account
+    Show,
+    /// Change the name that members of your workspaces see
+    Rename {
+        /// The new name; an empty one removes it
+        name: String,
+    },
     /// Revoke everything but this session, after someone else got into your account
     Secure {
         /// Keep these passkeys, and remove all others. Default: remove those added in the last 7 days

@@ -90,6 +90,7 @@ pub mod network_rates;
 pub mod new_sign_in;
 pub mod otp;
 pub mod passkeys;
+pub mod person_name;
 pub mod recovery_codes;
 pub mod redirect;
 pub mod registration;

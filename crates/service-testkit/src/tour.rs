@@ -233,6 +233,9 @@ async fn passkey_tour(
     browser.go(&security).await?;
     browser.wait_for("#codes").await?;
     look("account-security-codes", browser).await?;
+    browser.click("form[action='/account/security/recovery-codes'] button").await?;
+    browser.wait_for("ol code").await?;
+    look("recovery-codes", browser).await?;
     server.sql(&counting(30)).await?;
     browser.go(&security).await?;
     question(browser, "a[href^='/account/security/passkeys/']", "account-confirm-passkey", look).await

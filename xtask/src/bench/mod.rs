@@ -140,7 +140,8 @@ pub(crate) fn again_in_release() -> Result<()> {
     say_error("Building in release mode …");
     let arguments = std::env::args_os().skip(1);
     let status = Command::new("cargo")
-        .args(["run", "--release", "--package", "xtask", "--"])
+        // It builds all packages at once: of one alone, cargo would build dependencies again with other features.
+        .args(["run", "--release", "--package", "xtask-start", "--"])
         .args(arguments)
         .current_dir(root())
         .status()?;

@@ -1,13 +1,14 @@
-//! Exports of everything that is stored about a user, and the deletion of the account.
+//! The account of the user, exports of everything that is stored about it, and its deletion.
 
 use super::{
     Access::{RecentSignIn, SignedIn},
-    operation::{delete, get, operations, post},
+    operation::{delete, get, operations, patch, post},
 };
 use crate::{
+    account::{Account, RenameAccount},
     account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
-    errors::ErrorCode::{Conflict, NotFound},
+    errors::ErrorCode::{Conflict, NotFound, ValidationFailed},
     openapi::Shape,
     scope::{Action, Resource, Scope},
 };
@@ -16,6 +17,16 @@ const READ: Scope = Scope::of(Action::Read, Resource::Sessions);
 const WRITE: Scope = Scope::of(Action::Write, Resource::Sessions);
 
 operations! {
+    /// Get your account
+    READ_ACCOUNT(AccountExports, "getAccount"): () => Account = get("/v1/account", SignedIn(READ)).returns(200);
+
+    /// Change your name
+    RENAME_ACCOUNT(AccountExports, "renameAccount"): RenameAccount => Account =
+        patch("/v1/account", SignedIn(WRITE)).takes().returns(200).fails(&[ValidationFailed]).note(
+            "Members of your workspaces see the name beside your email address. Users choose it freely: tell them apart by their \
+             address. Renaming is limited to 20 times in 24 hours.",
+        );
+
     /// Start an export of your account data
     START_EXPORT(AccountExports, "startExport"): () => AccountExport =
         post("/v1/account/exports", RecentSignIn(WRITE)).returns(202).located().note(

@@ -43,7 +43,8 @@ pub const WORKSPACE_TRY_CONNECTION: Endpoint =
 pub const SHOW_CONSENT: Endpoint = page(Method::Get, "/consent/{flowId}");
 pub const DECIDE: Endpoint = page(Method::Post, "/consent/{flowId}");
 pub const SWITCH_ACCOUNT: Endpoint = page(Method::Post, "/consent/{flowId}/switch");
-pub const ACCOUNT: Endpoint = page(Method::Get, "/account");
+pub const ACCOUNT: Endpoint = list("/account", &["done"]);
+pub const ACCOUNT_RENAME: Endpoint = page(Method::Post, "/account/name");
 pub const ACCOUNT_SECURITY: Endpoint = list("/account/security", &["done"]);
 pub const ACCOUNT_NEW_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/new");
 pub const ACCOUNT_ADD_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys");
@@ -169,6 +170,7 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &DECIDE,
     &SWITCH_ACCOUNT,
     &ACCOUNT,
+    &ACCOUNT_RENAME,
     &ACCOUNT_SECURITY,
     &ACCOUNT_NEW_PASSKEY,
     &ACCOUNT_ADD_PASSKEY,

@@ -1,4 +1,4 @@
-//! `service account secure` and `service account delete`: revokes everything but this session, or closes the account.
+//! `service account`: shows and renames the account, revokes everything but this session, or closes the account.
 
 use std::cell::RefCell;
 
@@ -24,10 +24,35 @@ use crate::{
 
 pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<(), Failure> {
     match command {
+        AccountCommand::Show => show(context).await,
+        AccountCommand::Rename { name } => rename(context, &name).await,
         AccountCommand::Secure { keep_passkeys } => secure(context, &keep_passkeys).await,
         AccountCommand::Delete => delete(context).await,
         AccountCommand::Export { output } => account_export::run(context, output).await,
     }
+}
+
+async fn show(context: &Context) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    let account = connection.call(context, async |client, token| client.read_account(token).await).await?;
+    let name = account.name.as_deref().map_or("none".to_owned(), strip_control);
+    let shown = format!(
+        "Email:    {}\nName:     {name}\nCreated:  {}\nID:       {}",
+        strip_control(&account.email),
+        format_date(account.created_at),
+        account.id
+    );
+    context.output.result(&json!({ "account": account }), &shown)
+}
+
+async fn rename(context: &Context, name: &str) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    let account = connection.call(context, async |client, token| client.rename_account(token, name).await).await?;
+    match &account.name {
+        Some(name) => context.output.success(&format!("Your name is now {}.", strip_control(name))),
+        None => context.output.success("Your name was removed."),
+    }
+    context.output.result(&json!({ "account": account }), "")
 }
 
 async fn secure(context: &Context, keep_passkeys: &[String]) -> Result<(), Failure> {

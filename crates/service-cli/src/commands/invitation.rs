@@ -77,7 +77,7 @@ async fn accept(context: &Context, id: &str) -> Result<(), Failure> {
     let invitations = list_received(context, &connection).await?;
     if let Some(invitation) = invitations.iter().find(|invitation| invitation.id == id) {
         let question = format!(
-            "Join {} as {}, invited by {}? Its members will see your email address.",
+            "Join {} as {}, invited by {}? Its members will see your name and email address.",
             strip_control(&invitation.workspace_name),
             role_name(invitation.role),
             strip_control(&invitation.invited_by)

@@ -56,6 +56,24 @@ fn exporting_saves_a_file_that_only_the_user_reads() -> Result<()> {
 }
 
 #[test]
+fn the_name_is_shown_changed_and_removed() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let shown = machine.show(&["account", "show"]).await?;
+        ensure!(shown.contains(&format!("Email:    {EMAIL}")) && shown.contains("Name:     none"), "{shown}");
+        let renamed = machine.show(&["account", "rename", "Ann Lee"]).await?;
+        ensure!(renamed.contains("ok: Your name is now Ann Lee."), "{renamed}");
+        let object: Value = serde_json::from_str(&machine.run(&["account", "show", "--json"]).await?.stdout)?;
+        assert_eq!((&object["account"]["name"], &object["account"]["email"]), (&json!("Ann Lee"), &json!(EMAIL)));
+        let refused = machine.show(&["account", "rename", "ann@acme.test"]).await?;
+        ensure!(refused.contains("can't contain @") && refused.ends_with("exit 1"), "{refused}");
+        let removed = machine.show(&["account", "rename", ""]).await?;
+        ensure!(removed.contains("ok: Your name was removed."), "{removed}");
+        Ok(())
+    })
+}
+
+#[test]
 fn deleting_asks_first_closes_the_account_and_forgets_the_session() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;

@@ -1,7 +1,8 @@
-//! Exports of everything that is stored about a user, and the deletion of the account.
+//! The account of the user, exports of everything that is stored about it, and its deletion.
 
 use reqwest::Response as HttpResponse;
 use service_api::{
+    account::{Account, RenameAccount},
     account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
     endpoints,
@@ -29,6 +30,18 @@ impl ExportDownload {
 }
 
 impl Client {
+    /// Returns the account of the user.
+    pub async fn read_account(&self, token: &AccessToken) -> Result<Account, Error> {
+        self.call(&endpoints::READ_ACCOUNT, &[]).bearer(token).send().await
+    }
+
+    /// Changes the name that members of the user's workspaces see; a blank one removes it. Fails with `validation_failed` if the
+    /// name is not allowed.
+    pub async fn rename_account(&self, token: &AccessToken, name: &str) -> Result<Account, Error> {
+        let body = RenameAccount { name: name.to_owned() };
+        self.call_with(&endpoints::RENAME_ACCOUNT, &[], &body).bearer(token).send().await
+    }
+
     /// Starts an export of everything that is stored about the user. Only this session finds it. Fails with
     /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago.
     pub async fn start_export(&self, token: &AccessToken) -> Result<AccountExport, Error> {

@@ -276,6 +276,8 @@ async fn passkeys(server: &TestServer, client: &Client, ann: &TokenResponse) -> 
     let id = server.make_passkey(user_id, "MacBook").await?;
     assert_eq!(client.list_passkeys(token).await?.data[0].id, id);
     assert_eq!(client.rename_passkey(token, id, "Work laptop").await?.name, "Work laptop");
+    let renamed = client.rename_account(token, "Ann Lee").await?;
+    assert_eq!((renamed.name.as_deref(), client.read_account(token).await?), (Some("Ann Lee"), renamed.clone()));
     let export = client.start_export(token).await?;
     let mut download = client.download_export(token, export.id).await?;
     let mut file = Vec::new();

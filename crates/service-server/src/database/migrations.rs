@@ -25,6 +25,7 @@ const ALL: &[(&str, &str)] = &[
     ("V16__account_exports", include_str!("../../migrations/0016_account_exports.sql")),
     ("V17__recovery_codes", include_str!("../../migrations/0017_recovery_codes.sql")),
     ("V18__account_deletions", include_str!("../../migrations/0018_account_deletions.sql")),
+    ("V19__person_names", include_str!("../../migrations/0019_person_names.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -63,7 +63,9 @@ fn account() -> Vec<Route> {
         at(&endpoints::START_EXPORT, v1::account_exports::start),
         at(&endpoints::READ_EXPORT, v1::account_exports::read),
         at(&endpoints::DOWNLOAD_EXPORT, v1::account_exports::download),
-        at(&endpoints::DELETE_ACCOUNT, v1::account_exports::delete_account),
+        at(&endpoints::READ_ACCOUNT, v1::account::read),
+        at(&endpoints::RENAME_ACCOUNT, v1::account::rename),
+        at(&endpoints::DELETE_ACCOUNT, v1::account::delete),
         at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
         at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
         at(&endpoints::REVOKE_CLI_TOKEN, v1::cli_tokens::revoke),
@@ -218,6 +220,7 @@ fn account_pages() -> Vec<Route> {
     };
     vec![
         page(&endpoints::ACCOUNT, overview::show),
+        page(&endpoints::ACCOUNT_RENAME, overview::rename),
         page(&endpoints::ACCOUNT_SECURITY, security::show),
         page(&endpoints::ACCOUNT_NEW_PASSKEY, security::new),
         page(&endpoints::ACCOUNT_ADD_PASSKEY, security::add),

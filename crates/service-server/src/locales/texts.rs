@@ -282,7 +282,7 @@ texts! {
         member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
         domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
         passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
-        passkey_recovery_stopped: Text, account_secured: Text, export_started: Text,
+        passkey_recovery_stopped: Text, account_secured: Text, export_started: Text, renamed: Sentence, name_removed: Text,
     }
     AccountData {
         title: Text, open: Text, open_hint: Text, lead: Text, contents: Text, ready: Text, started: Text, expires: Text, status: Text,
@@ -339,7 +339,8 @@ texts! {
     }
     AccountOverview {
         passkeys: Plural, browsers: Plural, sessions: Plural, both: Sentence, apps: Plural, tokens: Plural,
-        workspaces: Plural, recent: Text, unknown: Text, all: Text, none: Text,
+        workspaces: Plural, recent: Text, unknown: Text, all: Text, none: Text, name_heading: Text, name_label: Text,
+        name_hint: Text, name_button: Text, name_address: Text,
     }
     AccountNav {
         overview: Text, security: Text, sessions: Text, apps: Text, tokens: Text, workspaces: Text, activity: Text,

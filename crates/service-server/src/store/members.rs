@@ -112,7 +112,8 @@ async fn with_emails(db: &Connection, rows: &[Row]) -> Result<Vec<Member>, Error
     for (row, user_id) in rows.iter().zip(ids) {
         let Some(user) = users.remove(&user_id) else { continue };
         let role = role_from_text(row.try_get("role")?)?;
-        members.push(Member { user_id, email: user.email, role, joined_at: row.try_get("created_at")? });
+        let joined_at = row.try_get("created_at")?;
+        members.push(Member { user_id, email: user.email, name: user.name, role, joined_at });
     }
     Ok(members)
 }

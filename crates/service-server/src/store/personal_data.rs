@@ -22,6 +22,8 @@ use crate::{
 pub struct AccountData {
     pub id: UserId,
     pub email: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
     /// When the user first proved to own the address.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join_all;
 use service_api::ids::{Id as _, UserId};
-use service_rules::{Timestamp, email::Address};
+use service_rules::{Timestamp, email::Address, person_name::PersonName};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -13,6 +13,8 @@ use crate::database::{Connection, Error};
 /// A user as stored.
 pub struct StoredUser {
     pub email: String,
+    /// What the user is called, if the user chose a name.
+    pub name: Option<String>,
     pub disabled: bool,
     pub created_at: Timestamp,
 }
@@ -35,6 +37,20 @@ pub async fn mark_disabled(db: &Connection, id: UserId, disabled_at: Option<Time
     Ok(changed == 1)
 }
 
+/// Changes the name of a user; `None`: the user has none. Returns whether it is another one. The row is written in any case, so
+/// that a repeated request is confirmed only if the first one was.
+pub async fn update_name(db: &Connection, id: UserId, name: Option<&PersonName>) -> Result<bool, Error> {
+    let row = db
+        .query_opt(
+            r"with former as (select name from users where id = $1 and shard = $3)
+              update users set name = $2 where id = $1 and shard = $3
+              returning (select name from former) is distinct from $2 as changed",
+            &[&id.uuid(), &name.map(PersonName::as_str), &id.shard().number()],
+        )
+        .await?;
+    row.map_or(Ok(false), |row| Ok(row.try_get("changed")?))
+}
+
 /// Locks a user: other transactions that sign in as the user, create credentials for the user or revoke them wait until
 /// this one ends. `false`: the user is disabled. This lock is taken before any other lock on rows of the user, to
 /// prevent deadlocks.
@@ -51,7 +67,8 @@ pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
 
 /// Returns a user by id.
 pub async fn find(db: &Connection, id: UserId) -> Result<Option<StoredUser>, Error> {
-    let sql = r"select email, disabled_at is not null as disabled, created_at from users where id = $1 and shard = $2";
+    let sql =
+        r"select email, name, disabled_at is not null as disabled, created_at from users where id = $1 and shard = $2";
     let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
     row.as_ref().map(from_row).transpose()
 }
@@ -64,13 +81,17 @@ pub async fn find_address(db: &Connection, id: UserId) -> Result<Option<Address>
 
 /// Returns several users by their ids, with one statement for each shard.
 pub async fn find_several(db: &Connection, ids: &[UserId]) -> Result<HashMap<UserId, StoredUser>, Error> {
-    let sql = r"select id, email, disabled_at is not null as disabled, created_at from users where id = any ($1) and shard = $2";
+    let sql = r"select id, email, name, disabled_at is not null as disabled, created_at from users where id = any ($1) and shard = $2";
     let read = super::by_shard(ids).into_iter().map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await);
     let rows = try_join_all(read).await?;
     rows.iter().flatten().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), from_row(row)?))).collect()
 }
 
 fn from_row(row: &Row) -> Result<StoredUser, Error> {
-    let (email, disabled, created_at) = (row.try_get("email")?, row.try_get("disabled")?, row.try_get("created_at")?);
-    Ok(StoredUser { email, disabled, created_at })
+    Ok(StoredUser {
+        email: row.try_get("email")?,
+        name: row.try_get("name")?,
+        disabled: row.try_get("disabled")?,
+        created_at: row.try_get("created_at")?,
+    })
 }

@@ -22,6 +22,7 @@ pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswe
 /// The limits that all nodes share, as `RateLimit-Policy` names them.
 pub(super) const LIMITS: &[&str] = &[
     "account-deletions",
+    "account-renames",
     "account-exports",
     "account-secured-mails",
     "break-glass",

@@ -5,6 +5,7 @@ pub mod apps;
 pub mod deletion;
 pub mod export;
 pub mod passkeys;
+pub mod profile;
 pub mod recovery_codes;
 pub mod reported_sign_in;
 pub mod secure;
@@ -20,7 +21,10 @@ use crate::{
     database,
     flows::{
         Actor, RequestMeta,
-        account::{deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal, secure::SecureError},
+        account::{
+            deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal, profile::ProfileError,
+            secure::SecureError,
+        },
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
         oauth::consents::{self, ConsentsError},
@@ -53,6 +57,8 @@ pub enum AccountError {
     Export(ExportError),
     #[error("the account was not closed: {0}")]
     Deletion(DeletionError),
+    #[error("the name was not changed: {0}")]
+    Profile(ProfileError),
     #[error(transparent)]
     InvalidCursor(#[from] InvalidCursor),
     #[error(transparent)]
@@ -138,6 +144,17 @@ impl From<DeletionError> for AccountError {
     }
 }
 
+impl From<ProfileError> for AccountError {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::SessionEnded => Self::NotSignedIn,
+            ProfileError::Database(error) => error.into(),
+            ProfileError::Defect(error) => error.into(),
+            refusal => Self::Profile(refusal),
+        }
+    }
+}
+
 impl From<ExportError> for AccountError {
     fn from(error: ExportError) -> Self {
         match error {
@@ -173,6 +190,8 @@ fn actor<'a>(browser: &Browser, meta: &'a RequestMeta) -> Result<Actor<'a>, Acco
 
 /// The numbers of a user's passkeys, sessions, apps, tokens and workspaces, and the latest events.
 pub struct AccountOverview {
+    /// What the user is called, if the user chose a name.
+    pub name: Option<String>,
     pub passkeys: i64,
     pub browsers: i64,
     pub sessions: i64,
@@ -197,6 +216,7 @@ pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, A
     let db = app.database.connect().await?;
     let invitations = received_invitations::pending(app, &db, user_id, None, INVITATIONS_IN_OVERVIEW).await?;
     Ok(AccountOverview {
+        name: store::users::find(&db, user_id).await?.and_then(|user| user.name),
         passkeys: store::passkeys::count_by_user(&db, user_id).await?,
         browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
         sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,

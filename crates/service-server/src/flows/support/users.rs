@@ -84,7 +84,7 @@ impl Viewing {
 
     async fn find(&self) -> Result<FoundUser, SupportError> {
         let found = store::users::find(&self.db, self.user_id).await?;
-        let StoredUser { email, disabled, created_at } = found.ok_or(SupportError::NotFound)?;
+        let StoredUser { email, disabled, created_at, .. } = found.ok_or(SupportError::NotFound)?;
         Ok(FoundUser { id: self.user_id, email, disabled, created_at })
     }
 

@@ -16,6 +16,7 @@ use crate::{
         account::{
             deletion::{DeletionError, WorkspacesOfLeaver},
             export::ExportError,
+            profile::ProfileError,
             secure::SecureError,
         },
         audit::events::AuditQueryError,
@@ -368,6 +369,18 @@ pub fn passkeys(failure: PasskeyChangeError, base_url: &str) -> ApiError {
         PasskeyChangeError::Name(refusal) => FieldError { field: "name", message: refusal.message() }.into(),
         PasskeyChangeError::Database(error) => error.into(),
         PasskeyChangeError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to a name that was not changed. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn profile(failure: ProfileError, base_url: &str) -> ApiError {
+    match failure {
+        ProfileError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        ProfileError::Name(refusal) => FieldError { field: "name", message: refusal.message() }.into(),
+        ProfileError::Limited(limited) => limited.into(),
+        ProfileError::Database(error) => error.into(),
+        ProfileError::Defect(error) => error.into(),
     }
 }
 

@@ -1,11 +1,11 @@
-//! `/v1/account/exports`, and the deletion of the account.
+//! `/v1/account/exports`
 
 use axum::{Json, extract::State, http::Method};
-use service_api::{account_deletion::AccountDeletion, account_exports::AccountExport};
+use service_api::account_exports::AccountExport;
 
 use crate::{
     app::App,
-    flows::account::{deletion, export},
+    flows::account::export,
     http::{
         caller::{Read, RecentUserSession, Sessions, UserSession, Write},
         download::Download,
@@ -34,16 +34,6 @@ pub async fn read(
 ) -> Result<Json<AccountExport>, ApiError> {
     let found = export::find(&app, &caller.actor(), &id).await;
     Ok(Json(found.map_err(|failure| api::account_export(failure, &app.config.base_url))?))
-}
-
-/// Closes the account, with the session of this request.
-pub async fn delete_account(
-    State(app): State<App>,
-    caller: RecentUserSession<Write<Sessions>>,
-    _: Query,
-) -> Result<Json<AccountDeletion>, ApiError> {
-    let closed = deletion::request(&app, &caller.actor(), caller.sign_in).await;
-    Ok(Json(closed.map_err(|failure| api::account_deletion(failure, &app.config.base_url))?))
 }
 
 /// Begins a download. A `HEAD` begins none.

@@ -1,5 +1,6 @@
 //! The endpoints under `/v1`.
 
+pub mod account;
 pub mod account_exports;
 pub mod audit_events;
 pub mod cli_tokens;

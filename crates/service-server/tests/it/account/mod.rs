@@ -8,6 +8,7 @@ pub(crate) mod export_contents;
 pub(crate) mod new_sign_ins;
 pub(crate) mod pages;
 pub(crate) mod passkeys;
+pub(crate) mod profile;
 pub(crate) mod secure;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

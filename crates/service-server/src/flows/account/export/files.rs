@@ -89,7 +89,7 @@ pub(super) const FILES: [ExportFile; 30] = [
     file(
         "account.json",
         Holds::Account,
-        "Your account: its email address, and how you last signed in through your company.",
+        "Your account: its email address, your name, and how you last signed in through your company.",
     ),
     file("sessions.json", Holds::Sessions, "Sessions that are signed in, as the API lists them."),
     file("ended-sessions.json", Holds::EndedSessions, "Sessions that have ended and are not deleted yet."),
@@ -288,6 +288,7 @@ async fn account(app: &App, actor: &Actor<'_>) -> anyhow::Result<AccountData> {
         email_verified_at,
         mail_suppressed_until: bounces::suppressed_until(app, &db, &user.email).await?,
         email: user.email,
+        name: user.name,
         passkey_removal_due_at: store::passkey_recoveries::find(&db, user_id).await?,
         recovery_codes: store::recovery_codes::find(&db, user_id).await?,
         single_sign_on: personal_data::find_last_connection(&db, user_id).await?,

@@ -157,7 +157,8 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
         | AccountError::Token(_)
         | AccountError::Passkey(_)
         | AccountError::Export(_)
-        | AccountError::Deletion(_) => see_other("/sign-in"),
+        | AccountError::Deletion(_)
+        | AccountError::Profile(_) => see_other("/sign-in"),
         AccountError::Database(broken) => Err(broken.into()),
         AccountError::Defect(broken) => Err(broken.into()),
     }
@@ -190,6 +191,7 @@ async fn after_form(
             Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
         Err(AccountError::Deletion(refusal)) => Ok(FormOutcome::Problem(delete::refused(t, &refusal))),
+        Err(AccountError::Profile(refusal)) => Ok(FormOutcome::Problem(overview::refused(t, &refusal))),
         Err(AccountError::Export(refusal)) => Ok(FormOutcome::Problem(data::refused(t, &refusal))),
         Err(AccountError::Passkey(refusal)) => Ok(FormOutcome::Problem(security::refused(t, refusal))),
         Err(AccountError::Database(broken)) => Err(broken.into()),

@@ -1,21 +1,32 @@
-//! `/account`: how much of everything there is, where to look after it, and what happened last.
+//! `/account`: how much of everything there is, where to look after it, what happened last, and the user's name.
 
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
+use service_api::account::MAX_NAME;
+use service_rules::{display_name::DisplayNameError, person_name::PersonNameError};
 
 use crate::{
     app::App,
-    flows::{RequestMeta, account},
+    flows::{
+        RequestMeta,
+        account::{
+            self,
+            profile::{self, ProfileError},
+        },
+    },
     http::{
         errors::ApiError,
         pages::{
             STYLESHEET,
-            account::{AccountPage, EventShown, Frame, Reader, not_shown},
+            account::{AccountPage, EventShown, Frame, Reader, after_form, not_shown},
+            done::Done,
+            forms::{FormOutcome, FormProblem, with_problem},
             page,
             received_invitation::InvitationShown,
-            request_browser::RequestBrowser,
+            request_browser::{Form, RequestBrowser},
             see_other,
         },
+        query::Query,
     },
     locales::{Sentence, Text, Texts},
 };
@@ -30,6 +41,9 @@ struct Overview<'a> {
     parts: Vec<Part<'a>>,
     invitations: Vec<InvitationShown>,
     events: Vec<EventShown>,
+    /// The name of the user, or what the user entered instead.
+    name: String,
+    max_name: usize,
 }
 
 /// A part of the account, with a link to its page.
@@ -39,18 +53,47 @@ struct Part<'a> {
     text: String,
 }
 
+/// A name that was not accepted, and why.
+struct RefusedName<'a> {
+    name: &'a str,
+    problem: FormProblem,
+}
+
 pub async fn show(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
     RequestBrowser(browser): RequestBrowser,
+    query: Query,
 ) -> Result<Response, ApiError> {
     let Some(browser) = browser else { return see_other("/sign-in") };
-    let overview = match account::overview(&app, &browser).await {
+    overview_page(Reader::of(&app, &meta, &browser).after(&query), None).await
+}
+
+/// Changes the user's name.
+pub async fn rename(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let reader = Reader::of(&app, &meta, &form.browser);
+    let name = form.get("name");
+    let renamed = profile::rename_from_browser(&app, &meta, &form.browser, name).await;
+    let done = renamed.map(|account| account.name.map_or(Done::NameRemoved, Done::Renamed));
+    match after_form(reader, done, AccountPage::Overview).await? {
+        FormOutcome::Redirect(response) => Ok(response),
+        FormOutcome::Problem(problem) => overview_page(reader, Some(RefusedName { name, problem })).await,
+    }
+}
+
+async fn overview_page(reader: Reader<'_>, refused: Option<RefusedName<'_>>) -> Result<Response, ApiError> {
+    let Reader { app, browser, t, .. } = reader;
+    let overview = match account::overview(app, browser).await {
         Ok(overview) => overview,
         Err(failure) => return not_shown(failure, AccountPage::Overview),
     };
-    let reader = Reader::of(&app, &meta, &browser);
-    let (t, counted) = (reader.t, &reader.t.account.overview);
+    let (entered, problem) = refused.map(|refused| (refused.name, refused.problem)).unzip();
+    let (status, problem) = with_problem(problem);
+    let counted = &t.account.overview;
     let part =
         |here: AccountPage, text: Sentence| Part { href: here.path(), name: here.name(t), text: text.to_string() };
     let (browsers, sessions) = (counted.browsers.count(overview.browsers), counted.sessions.count(overview.sessions));
@@ -61,18 +104,40 @@ pub async fn show(
         part(AccountPage::Tokens, counted.tokens.count(overview.tokens)),
         part(AccountPage::Workspaces, counted.workspaces.count(overview.workspaces)),
     ];
+    let moments = reader.moments();
     let template = Overview {
         t,
         title: &t.account.title,
         stylesheet: STYLESHEET,
-        frame: Frame::of(reader, AccountPage::Overview, None),
+        frame: Frame::of(reader, AccountPage::Overview, problem),
         parts,
-        invitations: overview
-            .invitations
-            .iter()
-            .map(|invitation| InvitationShown::of(reader.moments(), invitation))
-            .collect(),
-        events: overview.events.iter().map(|event| EventShown::of(reader.moments(), event)).collect(),
+        invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(moments, invitation)).collect(),
+        events: overview.events.iter().map(|event| EventShown::of(moments, event)).collect(),
+        name: entered.map(str::to_owned).or(overview.name).unwrap_or_default(),
+        max_name: MAX_NAME,
     };
-    page(t, StatusCode::OK, &template, None)
+    page(t, status, &template, None)
+}
+
+/// What the page says about a name that was not changed.
+pub(super) fn refused(t: &Texts, refusal: &ProfileError) -> FormProblem {
+    let texts = &t.workspaces;
+    let text = match refusal {
+        ProfileError::Limited(limited) => {
+            let wait = t.duration(limited.retry_after.into());
+            let text = t.workspace.limited.with("wait", wait).to_string();
+            return FormProblem { status: StatusCode::TOO_MANY_REQUESTS, text };
+        }
+        ProfileError::Name(PersonNameError::Address) => t.account.overview.name_address.to_string(),
+        ProfileError::Name(PersonNameError::Name(refusal)) => match refusal {
+            DisplayNameError::Length(max) => texts.name_length.with("max", max).to_string(),
+            DisplayNameError::Invisible => texts.name_invisible.to_string(),
+            DisplayNameError::Link => texts.name_link.to_string(),
+            DisplayNameError::MixedScripts => texts.name_scripts.to_string(),
+            DisplayNameError::Reserved => texts.name_reserved.to_string(),
+        },
+        // Callers answer these in another way.
+        ProfileError::SessionEnded | ProfileError::Database(_) | ProfileError::Defect(_) => t.account.gone.to_string(),
+    };
+    FormProblem { status: StatusCode::BAD_REQUEST, text }
 }

@@ -49,6 +49,7 @@ struct MembersPage<'a> {
 struct MemberShown<'a> {
     id: String,
     email: String,
+    name: Option<String>,
     role: RoleShown<'a>,
     since: When,
     you: bool,
@@ -269,6 +270,7 @@ async fn members_page(
         you: member.user_id == actor.user_id,
         id: member.user_id.to_string(),
         email: member.email,
+        name: member.name,
         role: RoleShown::of(t, member.role),
         since: moments.of(member.joined_at),
     });
