@@ -62,7 +62,7 @@ impl Browser {
             .process_group(0)
             .spawn()
             .context("chromedriver does not run; Debian has it in chromium-driver")?;
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(60)).build()?;
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(190)).build()?;
         let profile = tempfile::tempdir()?;
         let base = format!("http://127.0.0.1:{port}");
         let mut browser = Self { client, session: base.clone(), driver, profile };
@@ -105,13 +105,17 @@ impl Browser {
         let scripts = if looks.without_scripts { 2 } else { 1 };
         let language = looks.language.unwrap_or("en");
         arguments.push(format!("--accept-lang={language}"));
-        json!({ "capabilities": { "alwaysMatch": { "browserName": "chrome", "goog:chromeOptions": {
+        let options = json!({
             "args": arguments,
             "prefs": {
                 "profile.managed_default_content_settings.javascript": scripts,
                 "intl.accept_languages": language,
             },
-        } } } })
+        });
+        // axe takes long on the manual, the longest page, beside other browsers.
+        let timeouts = json!({ "script": 180_000 });
+        let wanted = json!({ "browserName": "chrome", "timeouts": timeouts, "goog:chromeOptions": options });
+        json!({ "capabilities": { "alwaysMatch": wanted } })
     }
 
     /// Sets the width and the colour scheme.
@@ -244,10 +248,19 @@ impl Browser {
         self.developer("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await.map(drop)
     }
 
+    /// Returns the text of an element. If another page comes before it is read, that page is the one that counts.
     pub async fn text(&self, selector: &str) -> Result<String> {
-        let element = self.find(selector).await?;
-        let text = self.call(Method::GET, &format!("/element/{element}/text"), &Value::Null).await?;
-        Ok(text.as_str().unwrap_or_default().to_owned())
+        let began = Instant::now();
+        loop {
+            let element = self.find(selector).await?;
+            match self.call(Method::GET, &format!("/element/{element}/text"), &Value::Null).await {
+                Ok(text) => return Ok(text.as_str().unwrap_or_default().to_owned()),
+                Err(error) if began.elapsed() > WAIT_TIMEOUT || !error.to_string().contains("stale element") => {
+                    return Err(error);
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     pub async fn attribute(&self, selector: &str, name: &str) -> Result<String> {
