@@ -95,7 +95,7 @@ async fn requests(bench: &Bench) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Returns the statements of `flows/tokens/cli_tokens.rs`, for the second half of the users.
-fn script_text() -> Result<String> {
+pub(super) fn script_text() -> Result<String> {
     let id = format!("('{ID_PREFIX}' || lpad(to_hex((:number)::bigint), 12, '0'))::uuid");
     let (now, digest) = ("now()", "sha256(random()::text::bytea)");
     let session = fill(statement(GRANTS, "select auth_time from grants")?, &[&id, SHARD]);
@@ -135,7 +135,7 @@ fn script_text() -> Result<String> {
             ],
         ),
         pgbench::audit_event(&created)?,
-        fill(statement(USERS, "select email, disabled_at")?, &[&id, SHARD]),
+        fill(statement(USERS, "select email, name, disabled_at")?, &[&id, SHARD]),
         fill(
             statement(OUTBOX, "insert into outbox")?,
             &[

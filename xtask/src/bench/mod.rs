@@ -305,3 +305,17 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 pub(crate) fn load() -> String {
     fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{cli_token_issuing, otp_creation, refresh, search};
+
+    /// Scripts for pgbench find statements of the service by how they begin.
+    #[test]
+    fn scripts_find_their_statements() {
+        cli_token_issuing::script_text().unwrap();
+        otp_creation::script_text().unwrap();
+        refresh::script_text(2).unwrap();
+        search::index_statement().unwrap();
+    }
+}

@@ -58,7 +58,7 @@ pub(super) fn request() -> Vec<u8> {
 
 /// Returns the statements of `flows/sign_in/request_otp.rs`, with values that pgbench can generate: the device, the
 /// limits of the networks, then the transaction.
-fn script_text() -> Result<String> {
+pub(super) fn script_text() -> Result<String> {
     let now = "now()";
     let address = "('user' || (:who)::bigint || '@bare.test')";
     let key = "sha256(((:who)::bigint)::text::bytea)";
