@@ -80,7 +80,7 @@ mod session;
 
 pub use self::{
     calls::{
-        account_exports::ExportDownload,
+        account::ExportDownload,
         contents::{ContentAddress, NewContent, VersionedContent},
         mcp::McpResponse,
         oauth::EnteredCode,

@@ -6,7 +6,7 @@
 //!
 //! [`ALL`] and [`OPERATIONS`] are the rows without their types.
 
-mod account_exports;
+mod account;
 mod connections;
 mod contents;
 mod discovery;
@@ -20,7 +20,7 @@ mod tokens;
 mod workspaces;
 
 pub use self::{
-    account_exports::*,
+    account::*,
     connections::*,
     contents::*,
     discovery::*,
@@ -118,7 +118,7 @@ pub const fn contents(kind: Kind) -> &'static ContentOperations {
 
 const BEFORE_CONTENTS: [&[&OperationRow]; 4] = [sign_in::ROWS, discovery::ROWS, workspaces::ROWS, connections::ROWS];
 const AFTER_CONTENTS: [&[&OperationRow]; 6] =
-    [contents::ROWS, sessions::ROWS, passkeys::ROWS, account_exports::ROWS, tokens::ROWS, mcp::ROWS];
+    [contents::ROWS, sessions::ROWS, passkeys::ROWS, account::ROWS, tokens::ROWS, mcp::ROWS];
 
 const OPERATION_COUNT: usize =
     count(&BEFORE_CONTENTS) + ContentOperations::COUNT * Kind::ALL.len() + count(&AFTER_CONTENTS);

@@ -12,7 +12,7 @@ pub enum Group {
     Content,
     Sessions,
     Passkeys,
-    AccountExports,
+    Account,
     CliTokens,
     McpTokens,
     Mcp,
@@ -31,7 +31,7 @@ impl Group {
         Self::Content,
         Self::Sessions,
         Self::Passkeys,
-        Self::AccountExports,
+        Self::Account,
         Self::CliTokens,
         Self::McpTokens,
         Self::Mcp,
@@ -52,7 +52,7 @@ impl Group {
             Self::Content => "Content",
             Self::Sessions => "Sessions",
             Self::Passkeys => "Passkeys",
-            Self::AccountExports => "Account data",
+            Self::Account => "Account data",
             Self::CliTokens => "CLI tokens",
             Self::McpTokens => "MCP tokens",
             Self::Mcp => "MCP",
@@ -74,7 +74,7 @@ impl Group {
             Self::Content => "content",
             Self::Sessions => "sessions",
             Self::Passkeys => "passkeys",
-            Self::AccountExports => "exports",
+            Self::Account => "exports",
             Self::CliTokens => "cli-tokens",
             Self::McpTokens => "mcp-tokens",
             Self::Mcp => "mcp",
@@ -96,8 +96,8 @@ impl Group {
             Self::Content => "Projects, packs, playbooks, cases and records.",
             Self::Sessions => "Sessions of the user, and the access that the user gave to apps.",
             Self::Passkeys => "Passkeys of the user. They are created on the account page only.",
-            Self::AccountExports => {
-                "Everything that is stored about the user, as a ZIP file; and deleting the account."
+            Self::Account => {
+                "The account of the user, everything that is stored about it as a ZIP file, and deleting it."
             }
             Self::CliTokens => "Tokens for scripts and CI.",
             Self::McpTokens => "Tokens of the first-party MCP client. Other MCP clients use OAuth discovery.",
@@ -120,7 +120,7 @@ impl Group {
             Self::Content => include_str!("../../manual/content.md"),
             Self::Sessions => include_str!("../../manual/sessions.md"),
             Self::Passkeys => include_str!("../../manual/passkeys.md"),
-            Self::AccountExports => include_str!("../../manual/account_exports.md"),
+            Self::Account => include_str!("../../manual/account.md"),
             Self::CliTokens => include_str!("../../manual/cli_tokens.md"),
             Self::McpTokens => include_str!("../../manual/mcp_tokens.md"),
             Self::Mcp => include_str!("../../manual/mcp.md"),

@@ -1,6 +1,6 @@
 //! The functions of [`Client`](crate::Client) for the operations of the API.
 
-pub(crate) mod account_exports;
+pub(crate) mod account;
 mod connections;
 pub(crate) mod contents;
 pub(crate) mod mcp;

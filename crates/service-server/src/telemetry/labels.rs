@@ -22,8 +22,8 @@ pub(super) const DOMAIN_CHECK_OUTCOMES: &[&str] = &["found", "missing", "unanswe
 /// The limits that all nodes share, as `RateLimit-Policy` names them.
 pub(super) const LIMITS: &[&str] = &[
     "account-deletions",
-    "account-renames",
     "account-exports",
+    "account-renames",
     "account-secured-mails",
     "break-glass",
     "browsers-device",

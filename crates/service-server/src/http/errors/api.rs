@@ -372,7 +372,7 @@ pub fn passkeys(failure: PasskeyChangeError, base_url: &str) -> ApiError {
     }
 }
 
-/// The response to a name that was not changed. One error is about the bearer token, and has its challenge.
+/// The response to an account that was not read or renamed. One error is about the bearer token, and has its challenge.
 #[must_use]
 pub fn profile(failure: ProfileError, base_url: &str) -> ApiError {
     match failure {

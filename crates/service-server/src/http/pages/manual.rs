@@ -1,7 +1,7 @@
 //! The description of the API: `/openapi.json` for programs, `/docs` for people. Both are made once, from the contract, when
 //! one of them is asked for.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use askama::Template;
 use axum::{
@@ -23,12 +23,10 @@ use crate::{
 };
 
 #[derive(Clone)]
-pub struct Manual(Arc<Unwritten>);
+pub struct Manual(Arc<LazyLock<Written, Writing>>);
 
-struct Unwritten {
-    base_url: String,
-    written: OnceLock<Written>,
-}
+/// Writes both when one of them is first asked for.
+type Writing = Box<dyn FnOnce() -> Written + Send>;
 
 struct Written {
     openapi: Bytes,
@@ -44,15 +42,11 @@ struct Chapter {
 impl Manual {
     #[must_use]
     pub fn of(base_url: &str) -> Self {
-        Self(Arc::new(Unwritten { base_url: base_url.to_owned(), written: OnceLock::new() }))
-    }
-
-    fn written(&self) -> &Written {
-        let Unwritten { base_url, written } = &*self.0;
-        written.get_or_init(|| {
-            let (html, chapters) = to_html(&openapi::manual(base_url));
-            Written { openapi: openapi::document(base_url).to_string().into(), html, chapters }
-        })
+        let base_url = base_url.to_owned();
+        Self(Arc::new(LazyLock::new(Box::new(move || {
+            let (html, chapters) = to_html(&openapi::manual(&base_url));
+            Written { openapi: openapi::document(&base_url).to_string().into(), html, chapters }
+        }))))
     }
 }
 
@@ -69,7 +63,7 @@ struct ManualPage<'a> {
 #[must_use]
 pub fn openapi(manual: &Manual, _: Query) -> impl IntoResponse + use<> {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=300")];
-    (headers, manual.written().openapi.clone())
+    (headers, manual.0.openapi.clone())
 }
 
 pub async fn stylesheet() -> impl IntoResponse {
@@ -79,7 +73,7 @@ pub async fn stylesheet() -> impl IntoResponse {
 /// The manual, which there is in English only.
 pub fn show(app: &App, manual: &Manual) -> Result<Response, ApiError> {
     let t = app.locales.of(Language::English);
-    let Written { html, chapters, .. } = manual.written();
+    let Written { html, chapters, .. } = &**manual.0;
     page(t, StatusCode::OK, &ManualPage { t, title: &t.manual.title, stylesheet: STYLESHEET, chapters, html }, None)
 }
 

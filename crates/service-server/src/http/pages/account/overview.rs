@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use service_api::account::MAX_NAME;
-use service_rules::{display_name::DisplayNameError, person_name::PersonNameError};
+use service_rules::person_name::PersonNameError;
 
 use crate::{
     app::App,
@@ -20,7 +20,7 @@ use crate::{
             STYLESHEET,
             account::{AccountPage, EventShown, Frame, Reader, after_form, not_shown},
             done::Done,
-            forms::{FormOutcome, FormProblem, with_problem},
+            forms::{FormOutcome, FormProblem, refused_name, with_problem},
             page,
             received_invitation::InvitationShown,
             request_browser::{Form, RequestBrowser},
@@ -121,7 +121,6 @@ async fn overview_page(reader: Reader<'_>, refused: Option<RefusedName<'_>>) -> 
 
 /// What the page says about a name that was not changed.
 pub(super) fn refused(t: &Texts, refusal: &ProfileError) -> FormProblem {
-    let texts = &t.workspaces;
     let text = match refusal {
         ProfileError::Limited(limited) => {
             let wait = t.duration(limited.retry_after.into());
@@ -129,13 +128,7 @@ pub(super) fn refused(t: &Texts, refusal: &ProfileError) -> FormProblem {
             return FormProblem { status: StatusCode::TOO_MANY_REQUESTS, text };
         }
         ProfileError::Name(PersonNameError::Address) => t.account.overview.name_address.to_string(),
-        ProfileError::Name(PersonNameError::Name(refusal)) => match refusal {
-            DisplayNameError::Length(max) => texts.name_length.with("max", max).to_string(),
-            DisplayNameError::Invisible => texts.name_invisible.to_string(),
-            DisplayNameError::Link => texts.name_link.to_string(),
-            DisplayNameError::MixedScripts => texts.name_scripts.to_string(),
-            DisplayNameError::Reserved => texts.name_reserved.to_string(),
-        },
+        ProfileError::Name(PersonNameError::Name(refusal)) => refused_name(t, *refusal),
         // Callers answer these in another way.
         ProfileError::SessionEnded | ProfileError::Database(_) | ProfileError::Defect(_) => t.account.gone.to_string(),
     };

@@ -9,7 +9,7 @@ pub mod members;
 
 use axum::response::Response;
 use service_api::workspaces::Role;
-use service_rules::{display_name::DisplayNameError, space::SpaceError};
+use service_rules::space::SpaceError;
 
 use crate::{
     app::App,
@@ -24,7 +24,7 @@ use crate::{
         pages::{
             Moments,
             done::Done,
-            forms::{FormOutcome, FormProblem},
+            forms::{FormOutcome, FormProblem, refused_name},
             see_other,
         },
         query::Query,
@@ -203,13 +203,7 @@ pub(in crate::http::pages) fn refused(t: &Texts, refusal: &WorkspaceError) -> St
         WorkspaceError::NotInvited => t.workspaces.expired.to_string(),
         WorkspaceError::NotBlocked => t.workspaces.not_blocked.to_string(),
         WorkspaceError::TooManyBlocked => t.workspaces.too_many_blocked.to_string(),
-        WorkspaceError::InvalidName(DisplayNameError::Length(max)) => {
-            t.workspaces.name_length.with("max", max).to_string()
-        }
-        WorkspaceError::InvalidName(DisplayNameError::Invisible) => t.workspaces.name_invisible.to_string(),
-        WorkspaceError::InvalidName(DisplayNameError::Link) => t.workspaces.name_link.to_string(),
-        WorkspaceError::InvalidName(DisplayNameError::MixedScripts) => t.workspaces.name_scripts.to_string(),
-        WorkspaceError::InvalidName(DisplayNameError::Reserved) => t.workspaces.name_reserved.to_string(),
+        WorkspaceError::InvalidName(refusal) => refused_name(t, *refusal),
         WorkspaceError::InvalidAddress => t.workspace.invalid_email.to_string(),
         WorkspaceError::LastOwner => t.workspace.last_owner.to_string(),
         WorkspaceError::LastBreakGlass => t.workspace.last_break_glass.to_string(),

@@ -18,28 +18,28 @@ const WRITE: Scope = Scope::of(Action::Write, Resource::Sessions);
 
 operations! {
     /// Get your account
-    READ_ACCOUNT(AccountExports, "getAccount"): () => Account = get("/v1/account", SignedIn(READ)).returns(200);
+    READ_ACCOUNT(Account, "getAccount"): () => Account = get("/v1/account", SignedIn(READ)).returns(200);
 
     /// Change your name
-    RENAME_ACCOUNT(AccountExports, "renameAccount"): RenameAccount => Account =
+    RENAME_ACCOUNT(Account, "renameAccount"): RenameAccount => Account =
         patch("/v1/account", SignedIn(WRITE)).takes().returns(200).fails(&[ValidationFailed]).note(
             "Members of your workspaces see the name beside your email address. Users choose it freely: tell them apart by their \
              address. Renaming is limited to 20 times in 24 hours.",
         );
 
     /// Start an export of your account data
-    START_EXPORT(AccountExports, "startExport"): () => AccountExport =
+    START_EXPORT(Account, "startExport"): () => AccountExport =
         post("/v1/account/exports", RecentSignIn(WRITE)).returns(202).located().note(
             "The export belongs to the session of the request: other sessions do not find it, and it ends with the session. A user \
              starts at most 3 exports in 24 hours.",
         );
 
     /// Get the state of an export
-    READ_EXPORT(AccountExports, "getExport"): () => AccountExport =
+    READ_EXPORT(Account, "getExport"): () => AccountExport =
         get("/v1/account/exports/{exportId}", SignedIn(READ)).returns(200).fails(&[NotFound]);
 
     /// Download an export
-    DOWNLOAD_EXPORT(AccountExports, "downloadExport"): () => ZipFile =
+    DOWNLOAD_EXPORT(Account, "downloadExport"): () => ZipFile =
         get("/v1/account/exports/{exportId}/content", SignedIn(READ))
             .returns_shape(200, Shape::Zip)
             .fails(&[NotFound, Conflict])
@@ -50,7 +50,7 @@ operations! {
             );
 
     /// Delete your account
-    DELETE_ACCOUNT(AccountExports, "deleteAccount"): () => AccountDeletion =
+    DELETE_ACCOUNT(Account, "deleteAccount"): () => AccountDeletion =
         delete("/v1/account", RecentSignIn(WRITE)).returns(202).fails(&[Conflict]).note(
             "The account is closed at once: all its sessions and tokens are revoked. It is erased after 14 days, with personal space and \
              the workspaces that have no other member. Until then, the link in the email about it keeps the account. If a workspace \
