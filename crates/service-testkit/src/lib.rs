@@ -1,6 +1,7 @@
 //! What tests and the development command need around the service: real PostgreSQL clusters, servers in this process
 //! and as processes, a mailbox, a DNS server, and a scanner for leaked secrets. Nothing here is part of the service.
 
+pub mod authenticator;
 pub mod browser;
 pub mod company;
 pub mod dns_server;

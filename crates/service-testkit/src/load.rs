@@ -156,7 +156,7 @@ where
     Ok((requests, failures))
 }
 
-/// Reads one response with a `Content-Length`, or a 204. Returns whether its status is 2xx, and where its body is.
+/// Reads one response with a `Content-Length`, or a 204. Returns whether its status is 2xx or 3xx, and where its body is.
 async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool, Range<usize>)> {
     let mut filled = 0;
     loop {
@@ -173,7 +173,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool,
         let whole = head + 4 + length.or(empty.then_some(0)).context("the answer has no length")?;
         ensure!(whole <= buffer.len(), "the answer is too long");
         if filled >= whole {
-            return Ok((text.as_bytes().get(9) == Some(&b'2'), head + 4..whole));
+            return Ok((matches!(text.as_bytes().get(9), Some(b'2' | b'3')), head + 4..whole));
         }
     }
 }

@@ -19,6 +19,7 @@ mod latency;
 mod mcp;
 mod others;
 mod otp_creation;
+mod passkey_sign_in;
 pub(crate) mod pgbench;
 mod plot;
 pub(crate) mod refresh;
@@ -46,7 +47,7 @@ pub(crate) struct BenchOptions {
     /// One short round each, to see whether it runs
     #[arg(long)]
     quick: bool,
-    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `search`, `search_quota`, `half_sent`,
+    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `passkey_sign_in`, `search`, `search_quota`, `half_sent`,
     /// `slow_provider`, `audit`, `refresh`, `half_load`, `latency`, `idle`, `feed` or `growth`
     #[arg(long)]
     only: Option<String>,
@@ -77,11 +78,12 @@ pub(crate) struct BenchOptions {
 }
 
 /// The measurements in their order.
-const MEASUREMENTS: [&str; 15] = [
+const MEASUREMENTS: [&str; 16] = [
     "mcp",
     "whoami",
     "otp_creation",
     "cli_tokens",
+    "passkey_sign_in",
     "search",
     "search_quota",
     "half_sent",
@@ -203,6 +205,9 @@ async fn ratios(bench: &Bench, json: bool, mut wanted: impl FnMut(&str) -> bool)
         cli_tokens::measure(bench).await?.into_iter().for_each(&mut add);
         add(cli_token_issuing::measure(bench).await?);
     }
+    if wanted("passkey_sign_in") {
+        add(passkey_sign_in::measure(bench).await?);
+    }
     if wanted("search") {
         add(search::measure(bench).await?);
     }
@@ -308,13 +313,14 @@ pub(crate) fn load() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cli_token_issuing, otp_creation, refresh, search};
+    use super::{cli_token_issuing, otp_creation, passkey_sign_in, refresh, search};
 
     /// Scripts for pgbench find statements of the service by how they begin.
     #[test]
     fn scripts_find_their_statements() {
         cli_token_issuing::script_text().unwrap();
         otp_creation::script_text().unwrap();
+        passkey_sign_in::script_text(2).unwrap();
         refresh::script_text(2).unwrap();
         search::index_statement().unwrap();
     }

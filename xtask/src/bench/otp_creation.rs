@@ -35,7 +35,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
 }
 
 /// Deletes the mails that wait, and the rows that `pgbench` wrote. Later measurements sign users in, whose codes would wait behind them.
-async fn empty_outbox(bench: &Bench) -> Result<()> {
+pub(super) async fn empty_outbox(bench: &Bench) -> Result<()> {
     let (client, connection) =
         tokio_postgres::connect(&bench.cluster.url(&bench.database), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);

@@ -14,6 +14,7 @@ use service_server::{
     tasks::housekeeping,
 };
 use service_testkit::{
+    authenticator::TestAuthenticator,
     response::TestResponse,
     server::{SignedIn, TestServer, signed_in, with_server},
     tab::{Shown, Tab},
@@ -26,7 +27,7 @@ use crate::support::{
     deletion::{DAY, KEEP, PAGE, delete, has_account, is_closed, link_in, next_link},
     mcp_tokens::pair,
     new_sign_ins::{ANN, next_report, settled},
-    passkeys::{TestAuthenticator, add, sign_in, signed_in_tab},
+    passkeys::{add, sign_in, signed_in_tab},
     step_up::check_stale,
     workspaces,
 };

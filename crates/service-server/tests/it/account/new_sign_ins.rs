@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::json;
 use service_api::oauth::SERVICE_CLI;
 use service_testkit::{
+    authenticator::TestAuthenticator,
     server::{TestServer, signed_in, with_server},
     tab::Tab,
 };
@@ -14,7 +15,7 @@ use crate::support::{
     cli_tokens::{make, whoami},
     mcp_tokens::{pair, refresh},
     new_sign_ins::{ANN, HOUR, count_reports, next_app_report, next_report, settled},
-    passkeys::{TestAuthenticator, add, sign_in, signed_in_tab},
+    passkeys::{add, sign_in, signed_in_tab},
 };
 
 const LOOPBACK: &str = "http://127.0.0.1:7777/callback";

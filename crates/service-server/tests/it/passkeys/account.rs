@@ -2,16 +2,14 @@
 
 use anyhow::Result;
 use service_testkit::{
+    authenticator::{TestAuthenticator, USER_PRESENT, USER_VERIFIED, encode},
     server::{TestServer, with_server},
     tab::Tab,
 };
 
-use crate::support::{
-    passkeys::REFUSED,
-    passkeys::{
-        ADD, NEW, SECURITY, TestAuthenticator, USER_PRESENT, USER_VERIFIED, add, ask_for_new, check_refused, encode,
-        events, remove_paths, sign_in, signed_in_tab, user_with_passkey,
-    },
+use crate::support::passkeys::{
+    ADD, NEW, REFUSED, SECURITY, add, ask_for_new, check_refused, events, remove_paths, sign_in, signed_in_tab,
+    user_with_passkey,
 };
 
 const PASSKEYS: &str = "select count(*) from passkeys";

@@ -11,11 +11,12 @@ use service_rules::{
 };
 use service_server::flows::{operator::Operator, revocation, support};
 use service_testkit::{
+    authenticator::TestAuthenticator,
     server::{SignedIn, TestServer, with_server},
     tab::Tab,
 };
 
-use crate::support::passkeys::{REFUSED, TestAuthenticator, add, check_refused, events, sign_in, signed_in_tab};
+use crate::support::passkeys::{REFUSED, add, check_refused, events, sign_in, signed_in_tab};
 
 const OLD_DAYS: i64 = 40;
 

@@ -13,11 +13,12 @@ use service_server::flows::{
     },
 };
 use service_testkit::{
+    authenticator::TestAuthenticator,
     server::{TestServer, with_server},
     tab::Tab,
 };
 
-use crate::support::passkeys::{ADD, TestAuthenticator, add, ask_for_new, begin, signed_in_tab, user_with_passkey};
+use crate::support::passkeys::{ADD, add, ask_for_new, begin, signed_in_tab, user_with_passkey};
 
 async fn count(server: &TestServer, what: &str) -> Result<Option<String>> {
     server.sql(&format!("select count(*) from {what}")).await

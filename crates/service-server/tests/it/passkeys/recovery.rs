@@ -3,11 +3,12 @@
 use anyhow::Result;
 use service_server::tasks::housekeeping;
 use service_testkit::{
+    authenticator::TestAuthenticator,
     server::{TestServer, with_server},
     tab::{Shown, Tab},
 };
 
-use crate::support::passkeys::{SECURITY, TestAuthenticator, add, events, sign_in, signed_in_tab, user_with_passkey};
+use crate::support::passkeys::{SECURITY, add, events, sign_in, signed_in_tab, user_with_passkey};
 
 const BEGIN: &str = "/account/security/recovery";
 const STOP: &str = "/account/security/recovery/stop";

@@ -3,13 +3,12 @@
 use anyhow::{Context as _, Result};
 use service_server::tasks::housekeeping;
 use service_testkit::{
+    authenticator::TestAuthenticator,
     server::{TestServer, with_server},
     tab::{Shown, Tab},
 };
 
-use crate::support::passkeys::{
-    NEW, SECURITY, TestAuthenticator, add, events, remove_paths, sign_in, signed_in_tab, user_with_passkey,
-};
+use crate::support::passkeys::{NEW, SECURITY, add, events, remove_paths, sign_in, signed_in_tab, user_with_passkey};
 
 const ANN: &str = "ann@acme.test";
 const CREATE: &str = "/account/security/recovery-codes";

@@ -5,6 +5,7 @@ use reqwest::Method;
 use service_rules::email::Address;
 use service_server::flows::{operator::Operator, revocation};
 use service_testkit::{
+    authenticator::{TestAuthenticator, USER_PRESENT, USER_VERIFIED},
     server::{TestServer, with_server},
     tab::Tab,
 };
@@ -12,8 +13,8 @@ use service_testkit::{
 use crate::support::{
     authorize::{CALLBACK, asking, register},
     passkeys::{
-        ADD, NEW, REFUSED, TestAuthenticator, USER_PRESENT, USER_VERIFIED, add, begin, check_refused, events,
-        is_signed_out, options, remove_paths, sign_in, signed_in_tab, user_with_passkey,
+        ADD, NEW, REFUSED, add, begin, check_refused, events, is_signed_out, options, remove_paths, sign_in,
+        signed_in_tab, user_with_passkey,
     },
     sso::{company, signed_in_as, with_provider},
 };

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use service_testkit::{
+    authenticator::{CAN_BE_BACKED_UP, IS_BACKED_UP, TestAuthenticator, USER_PRESENT, USER_VERIFIED},
     server::{Setup, with_server},
     tab::Tab,
 };
@@ -10,8 +11,8 @@ use service_testkit::{
 use crate::support::{
     authorize::{CALLBACK, agree, asking, code, exchange, register},
     passkeys::{
-        CAN_BE_BACKED_UP, IS_BACKED_UP, NEW, REFUSED, SECURITY, TestAuthenticator, USER_PRESENT, USER_VERIFIED, add,
-        begin, check_refused, events, is_signed_out, options, sign_in, signed_in_tab, user_with_passkey,
+        NEW, REFUSED, SECURITY, add, begin, check_refused, events, is_signed_out, options, sign_in, signed_in_tab,
+        user_with_passkey,
     },
     sso::signed_in_as,
 };

@@ -4,6 +4,7 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::json;
 use service_testkit::{
+    authenticator::TestAuthenticator,
     response::TestResponse,
     server::{TestServer, with_server},
     tab::{Shown, Tab},
@@ -12,9 +13,7 @@ use service_testkit::{
 use crate::support::{
     authorize::{CALLBACK, asking, register},
     cli_tokens::{PATH, post},
-    passkeys::{
-        NEW, SECURITY, TestAuthenticator, add, options, remove_paths, sign_in, signed_in_tab, user_with_passkey,
-    },
+    passkeys::{NEW, SECURITY, add, options, remove_paths, sign_in, signed_in_tab, user_with_passkey},
     step_up::{CHALLENGE, check_stale},
 };
 
