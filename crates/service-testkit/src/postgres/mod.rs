@@ -45,7 +45,7 @@ pub enum Stop {
 impl Cluster {
     /// Starts a cluster for tests. Blocks for about a second.
     pub fn start() -> Result<Self> {
-        Self::start_throwaway(&place::for_tests(), &STATEMENTS_LOGGED, None)
+        Self::start_throwaway(&place::for_tests(), &FOR_TESTS, None)
     }
 
     /// Starts a cluster that logs no statements, because logging would slow down a benchmark.
@@ -82,7 +82,7 @@ impl Cluster {
 
     /// Starts a standby of the cluster on this port. Its name for `synchronous_standby_names` is `standby`.
     pub fn start_standby(primary: u16) -> Result<Self> {
-        Self::start_throwaway(&place::for_tests(), &STATEMENTS_LOGGED, Some(primary))
+        Self::start_throwaway(&place::for_tests(), &FOR_TESTS, Some(primary))
     }
 
     /// Returns the shared cluster of this test process. Callers wait while the first one starts it.
@@ -248,9 +248,14 @@ const SETTINGS: [&str; 8] = [
     "log_line_prefix=%m [%p] %d ",
 ];
 
-/// The leak scanner reads the log, and needs bound parameters in full.
-const STATEMENTS_LOGGED: [&str; 3] =
-    ["log_statement=all", "log_parameter_max_length=-1", "log_parameter_max_length_on_error=-1"];
+const FOR_TESTS: [&str; 4] = [
+    // The leak scanner reads the log, and needs bound parameters in full.
+    "log_statement=all",
+    "log_parameter_max_length=-1",
+    "log_parameter_max_length_on_error=-1",
+    // Each test has a database of its own: autovacuum would start a process for one of them many times a second.
+    "autovacuum_naptime=1h",
+];
 
 const STATEMENTS_NOT_LOGGED: [&str; 2] = ["log_statement=none", "log_checkpoints=off"];
 
