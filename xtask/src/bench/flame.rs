@@ -1,8 +1,8 @@
 //! Where a node spends its time: `perf` samples it while it verifies tokens or refreshes sessions, and a flame graph is drawn.
 //!
-//! The program is built once more with frame pointers, in a directory of its own, so that `perf` can follow callers.
+//! `perf` follows callers by the tables for unwinding that every build has: frame pointers would need another one.
 
-use std::{net::SocketAddr, path::PathBuf, process::Command, sync::Arc, time::Duration};
+use std::{net::SocketAddr, process::Command, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use service_testkit::{load, process::Process};
@@ -16,7 +16,7 @@ use crate::{pictures::flame, root, say, say_error};
 
 const GRANTS: u32 = 10_000;
 /// How often `perf` takes a sample of each thread, in a second: no divisor of the clock's rate.
-const SAMPLES_PER_SECOND: &str = "997";
+const SAMPLES_PER_SECOND: &str = "199";
 const SAMPLED: Duration = Duration::from_secs(10);
 /// How much longer than the samples the load lasts: `perf` needs a moment to begin.
 const BESIDE: Duration = Duration::from_secs(2);
@@ -24,21 +24,20 @@ const BESIDE: Duration = Duration::from_secs(2);
 const OUTERMOST: [&str; 2] = ["serviced", "tokio-rt-worker"];
 
 pub(super) async fn measure(bench: &Bench) -> Result<()> {
-    let binary = build()?;
-    let server = Process::start(&binary, &bench.settings, &bench.leaks)?;
+    let server = &bench.server;
     let address: SocketAddr = server.http.url.trim_start_matches("http://").parse()?;
 
     let token = whoami::sign_in(bench, "flame@acme.test", "read").await?;
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {token}\r\n\r\n");
     let bytes = Arc::new(request.into_bytes());
     let verifying = load::run(address, bench.connections, SAMPLED + BESIDE, move |_, _| bytes.to_vec());
-    sample("whoami", "A node that answers GET /v1/whoami", &server, verifying).await?;
+    sample("whoami", "A node that answers GET /v1/whoami", server, verifying).await?;
 
     refresh::seed(&bench.cluster.url(&bench.database), GRANTS).await?;
     let holder = Arc::new(Holder::new(&bench.settings, GRANTS, bench.connections)?);
     let request = move |connection, number| holder.request(connection, number);
     let refreshing = load::run(address, bench.connections, SAMPLED + BESIDE, request);
-    sample("refresh", "A node that refreshes sessions", &server, refreshing).await
+    sample("refresh", "A node that refreshes sessions", server, refreshing).await
 }
 
 /// Samples the server while the load lasts, and draws the samples.
@@ -51,7 +50,7 @@ async fn sample(
     let folder = tempfile::tempdir()?;
     let recorded = folder.path().join("perf.data");
     let mut perf = tokio::process::Command::new("perf");
-    perf.args(["record", "--quiet", "--freq", SAMPLES_PER_SECOND, "--call-graph", "fp", "--pid"])
+    perf.args(["record", "--quiet", "--freq", SAMPLES_PER_SECOND, "--call-graph", "dwarf,65528", "--pid"])
         .arg(server.pid().to_string())
         .arg("--output")
         .arg(&recorded)
@@ -86,7 +85,10 @@ fn outermost_first(sample: &str) -> Option<Vec<String>> {
     stack.reverse();
     // The runtime's own frames are the same below every sample.
     let work = stack.iter().rposition(|name| name.contains("poll_inner") || name.contains("::harness::"));
-    Some(stack.split_off(work.unwrap_or(0)))
+    // A stack that is deeper than what `perf` copies of it has no beginning.
+    let known = || stack.iter().take_while(|name| *name == "[unknown]").count();
+    let from = work.unwrap_or_else(known);
+    Some(stack.split_off(from))
 }
 
 /// Returns the name of a function without the hash and the types that its compiler added.
@@ -107,20 +109,4 @@ fn short(name: &str) -> String {
         }
     }
     if plain.trim_start_matches(':').is_empty() { name.to_owned() } else { plain.trim_start_matches(':').to_owned() }
-}
-
-/// Builds the server with frame pointers; returns its path.
-fn build() -> Result<PathBuf> {
-    say_error("Building a server with frame pointers …");
-    let target = root().join("target/flame");
-    let status = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--package", "service-server", "--bin", "serviced"])
-        .env("RUSTFLAGS", "-C force-frame-pointers=yes")
-        .env("CFLAGS", "-fno-omit-frame-pointer")
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(root())
-        .status()?;
-    ensure!(status.success(), "the server does not build");
-    Ok(target.join("release/serviced"))
 }

@@ -246,7 +246,7 @@ fn verifications(round: Duration) -> Result<f64> {
 /// browser and its flow, the passkey, then the transaction.
 pub(super) fn script_text(people: usize) -> Result<String> {
     let of = |number: &str| format!("('{ID_PREFIX}' || lpad(to_hex((:{number})::bigint), 12, '0'))::uuid");
-    let (user, browser) = (Row::of(of("number")), Row::of(of("browser")));
+    let (user, browser) = (BareRow::of(of("number")), BareRow::of(of("browser")));
     Ok(format!(
         "\\set number random(0, {people} - 1)\n\\set browser random(0, {BARE_BROWSERS} - 1)\n{};\nbegin;\n{};\n{};\ncommit;\n",
         before(&user, &browser)?.join(";\n"),
@@ -256,19 +256,19 @@ pub(super) fn script_text(people: usize) -> Result<String> {
 }
 
 /// What identifies a row, as SQL.
-struct Row {
+struct BareRow {
     id: String,
     digest: String,
 }
 
-impl Row {
+impl BareRow {
     fn of(id: String) -> Self {
         Self { digest: format!("sha256(uuid_send({id}))"), id }
     }
 }
 
 /// Returns what is read before the signature is verified.
-fn before(user: &Row, browser: &Row) -> Result<[String; 4]> {
+fn before(user: &BareRow, browser: &BareRow) -> Result<[String; 4]> {
     let cookie = [browser.digest.as_str(), NOW, "now() - interval '1 day'", SHARD];
     Ok([
         fill(statement(BROWSER_SESSIONS, "select b.id, b.user_id")?, &cookie),
@@ -279,7 +279,7 @@ fn before(user: &Row, browser: &Row) -> Result<[String; 4]> {
 }
 
 /// Returns what the first half of the transaction does: the user, the way in which the user has to sign in, and the passkey.
-fn use_of_passkey(user: &Row) -> Result<[String; 6]> {
+fn use_of_passkey(user: &BareRow) -> Result<[String; 6]> {
     let id = user.id.as_str();
     let enabled = "select from users where id = $1 and shard = $2 and disabled_at is null";
     let route = "select workspace_id, connection_id, name, required_at is not null as required from routed_domains\n                 \
@@ -298,8 +298,8 @@ fn use_of_passkey(user: &Row) -> Result<[String; 6]> {
 
 /// Returns what the second half of the transaction does: the device, the audit event, and the browser, which moves to the shard
 /// of its user.
-fn sign_in(user: &Row, browser: &Row) -> Result<[String; 7]> {
-    let Row { id, digest } = user;
+fn sign_in(user: &BareRow, browser: &BareRow) -> Result<[String; 7]> {
+    let BareRow { id, digest } = user;
     let macs = format!("array[{digest}]");
     let known = "select from devices where digest = $1 and shard = $4";
     let renewed =
