@@ -44,8 +44,9 @@ where
     converse(address, (0..connections).map(conversation).collect(), duration).await
 }
 
-/// Sends what `request` returns (by connection and number), `times` times over each of `connections` connections.
-pub async fn run_times<F>(address: SocketAddr, connections: u64, times: u64, request: F) -> Result<Seen>
+/// Sends what `request` returns (by connection and number), `times` times over each of `connections` connections. Another status than
+/// `expected` is a failure.
+pub async fn run_times<F>(address: SocketAddr, connections: u64, times: u64, expected: u16, request: F) -> Result<Seen>
 where
     F: Fn(u64, u64) -> Vec<u8> + Send + Sync + Clone + 'static,
 {
@@ -59,8 +60,8 @@ where
             let (mut buffer, mut failures) = (vec![0; 64 * 1024], 0);
             for number in 0..times {
                 stream.write_all(&request(connection, number)).await?;
-                let (success, _) = read_answer(&mut stream, &mut buffer).await?;
-                failures += u64::from(!success);
+                let (status, _) = read_answer(&mut stream, &mut buffer).await?;
+                failures += u64::from(status != expected);
             }
             anyhow::Ok(failures)
         });
@@ -116,8 +117,8 @@ where
                     break;
                 }
                 stream.write_all(&request(connection, number)).await?;
-                let (success, _) = read_answer(&mut stream, &mut buffer).await?;
-                ensure!(success, "a request failed");
+                let (status, _) = read_answer(&mut stream, &mut buffer).await?;
+                ensure!(is_success(status), "a request failed");
                 times.push(due.elapsed().as_secs_f64() * 1_000.0);
             }
             Ok(times)
@@ -148,16 +149,20 @@ where
     while Instant::now() < until {
         let request = next(std::str::from_utf8(&buffer[body])?);
         stream.write_all(&request).await?;
-        let success;
-        (success, body) = read_answer(&mut stream, &mut buffer).await?;
+        let status;
+        (status, body) = read_answer(&mut stream, &mut buffer).await?;
         requests += 1;
-        failures += u64::from(!success);
+        failures += u64::from(!is_success(status));
     }
     Ok((requests, failures))
 }
 
-/// Reads one response with a `Content-Length`, or a 204. Returns whether its status is 2xx or 3xx, and where its body is.
-async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool, Range<usize>)> {
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// Reads one response with a `Content-Length`, or a 204. Returns its status, and where its body is.
+async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u16, Range<usize>)> {
     let mut filled = 0;
     loop {
         let read = stream.read(&mut buffer[filled..]).await?;
@@ -169,11 +174,11 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(bool,
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
         });
-        let empty = text.get(9..12) == Some("204");
-        let whole = head + 4 + length.or(empty.then_some(0)).context("the answer has no length")?;
+        let status = text.get(9..12).context("the answer has no status")?.parse()?;
+        let whole = head + 4 + length.or((status == 204).then_some(0)).context("the answer has no length")?;
         ensure!(whole <= buffer.len(), "the answer is too long");
         if filled >= whole {
-            return Ok((matches!(text.as_bytes().get(9), Some(b'2' | b'3')), head + 4..whole));
+            return Ok((status, head + 4..whole));
         }
     }
 }

@@ -208,7 +208,7 @@ async fn cli_token_misses(bench: &Bench, databases: &[SizedDatabase]) -> Result<
             let place = usize::try_from(connection + connections * number).unwrap_or_default();
             get("/v1/whoami", tokens.get(place).map_or("", String::as_str))
         };
-        rate(&load::run_times(address(&server)?, connections, all / connections, request).await?)
+        rate(&load::run_times(address(&server)?, connections, all / connections, 200, request).await?)
     })
     .await;
     empty(databases, "cli_tokens").await?;

@@ -10,7 +10,11 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use reqwest::{Method, Url};
-use service_rules::passkeys::{AssertionResponse, NewPasskey, PublicKey};
+use service_rules::{
+    lifetimes,
+    passkeys::{AssertionResponse, NewPasskey, PublicKey},
+    signing::later,
+};
 use service_server::{
     app::App,
     clock::Clock,
@@ -84,7 +88,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured> {
         let next = move |connection: u64, number: u64| {
             requests[usize::try_from(connection + connections * number).unwrap_or_default()].clone()
         };
-        let seen = load::run_times(ours, bench.connections, times, next).await?;
+        let seen = load::run_times(ours, bench.connections, times, 303, next).await?;
         ensure!(seen.failures == 0, "{} of {} requests failed", seen.failures, seen.requests);
         measured.ours.push(seen.per_second());
     }
@@ -107,8 +111,7 @@ async fn seed(bench: &Bench, count: u64) -> Result<Vec<Person>> {
     client.batch_execute(&users).await.context("the users could not be made")?;
     let people = store_passkeys(bench, count).await?;
     let bare = format!(
-        "update passkeys set counts_from = now() - interval '7 days' where name = 'Phone';
-         insert into browser_sessions (id, shard, digest, created_at, last_seen_at, expires_at)
+        "insert into browser_sessions (id, shard, digest, created_at, last_seen_at, expires_at)
          select {0}, 0, sha256(uuid_send({0})), now(), now(), now() + interval '1 hour'
            from generate_series(0, {BARE_BROWSERS} - 1) as number;
          insert into sign_in_flows (id, shard, browser_id, created_at, expires_at)
@@ -150,7 +153,7 @@ async fn store_passkeys(bench: &Bench, count: u64) -> Result<Vec<Person>> {
             name: "Phone",
             made_by: "sess_01m955vw00fjqrz47smcqrkmzz",
             now,
-            counts_from: now,
+            counts_from: later(now, -lifetimes::PASSKEY_NEW),
         };
         store::passkeys::insert(&db, &stored).await?;
         let [.., a, b, c] = number.to_be_bytes();
