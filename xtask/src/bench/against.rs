@@ -94,9 +94,8 @@ pub(super) async fn compare(options: &BenchOptions, revision: &str) -> Result<()
     let now = Side::start(&cluster, &mailbox, Candidate { name: "now", program: &ours, known: None }, options).await?;
     mailbox.stall(true);
     say_error(&format!("Load of the machine before: {}", machine_load()));
-    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
     let round = Duration::from_secs(if options.quick { 1 } else { 2 });
-    for name in OPERATIONS.into_iter().filter(|name| wanted(name)) {
+    for name in OPERATIONS.into_iter().filter(|name| options.wants(name)) {
         let mut ratios = (Vec::new(), Vec::new());
         for number in 0..options.rounds {
             say_error(&format!("{name}: round {} of {}", number + 1, options.rounds));

@@ -83,6 +83,8 @@ fn outermost_first(sample: &str) -> Option<Vec<String>> {
     OUTERMOST.contains(&thread).then_some(())?;
     let mut stack: Vec<_> = lines.filter_map(|line| line.trim().split_once(' ')).map(|(_, name)| short(name)).collect();
     stack.reverse();
+    // `perf` names an inlined function once for itself and once for the function that it is a part of.
+    stack.dedup();
     // The runtime's own frames are the same below every sample.
     let work = stack.iter().rposition(|name| name.contains("poll_inner") || name.contains("::harness::"));
     // A stack that is deeper than what `perf` copies of it has no beginning.

@@ -47,10 +47,11 @@ pub(crate) struct BenchOptions {
     /// One short round each, to see whether it runs
     #[arg(long)]
     quick: bool,
-    /// Only this measurement: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `passkey_sign_in`, `search`, `search_quota`, `half_sent`,
-    /// `slow_provider`, `audit`, `refresh`, `half_load`, `latency`, `idle`, `feed` or `growth`
-    #[arg(long)]
-    only: Option<String>,
+    /// Only these measurements, separated by commas: `whoami`, `mcp`, `otp_creation`, `cli_tokens`, `passkey_sign_in`,
+    /// `search`, `search_quota`, `half_sent`, `slow_provider`, `audit`, `refresh`, `half_load`, `latency`, `idle`, `feed`
+    /// or `growth`
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Draw what was measured into docs/pictures
     #[arg(long)]
     plot: bool,
@@ -75,6 +76,13 @@ pub(crate) struct BenchOptions {
     /// Attack an address for this many milliseconds with this many half-sent and silent connections
     #[arg(long, hide = true, num_args = 4)]
     dawdle: Option<Vec<String>>,
+}
+
+impl BenchOptions {
+    /// Whether a measurement is wanted: all are, unless some are named.
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
 }
 
 /// The measurements in their order.
@@ -155,13 +163,13 @@ async fn measure(options: &BenchOptions) -> Result<()> {
     if options.flame {
         return flame::measure(&Bench::start(options).await?).await;
     }
-    let chosen = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
-    let mut plan = Plan::new(MEASUREMENTS.into_iter().filter(|name| chosen(name)).count());
-    ensure!(MEASUREMENTS.into_iter().any(chosen), "there is no such measurement; --help lists them");
+    let exists = |only: &String| MEASUREMENTS.contains(&only.as_str());
+    ensure!(options.only.iter().all(exists), "there is no such measurement; --help lists them");
+    let mut plan = Plan::new(MEASUREMENTS.into_iter().filter(|name| options.wants(name)).count());
     let bench = Bench::start(options).await?;
     say_error(&format!("Load of the machine before: {}", load()));
     let mut wanted = |name: &str| {
-        let is_chosen = chosen(name);
+        let is_chosen = options.wants(name);
         if is_chosen {
             plan.begin(name);
         }
