@@ -85,6 +85,10 @@ event_names! {
     SignInReported = "sign_in.reported", "Sign-in reported as someone else’s, and revoked";
     AccountRenamed = "account.renamed", "Name changed";
     AccountSecured = "account.secured", "Account secured";
+    AddressChangeRequested = "account.address_change_requested", "Change of the email address requested";
+    AddressChangeConfirmed = "account.address_change_confirmed", "Change of the email address confirmed";
+    AddressChangeStopped = "account.address_change_stopped", "Change of the email address stopped";
+    AddressChanged = "account.address_changed", "Email address changed";
     AccountDeletionRequested = "account.deletion_requested", "Deletion of the account requested";
     AccountKept = "account.kept", "Deletion of the account cancelled";
     AccountErased = "account.erased", "Account erased";

@@ -133,6 +133,8 @@ id!(/// A passkey of a user.
     PasskeyId = "passkey");
 id!(/// The recovery codes of a user that were created together.
     RecoveryCodesId = "codes");
+id!(/// A change of the email address of a user.
+    AddressChangeId = "addrchg");
 id!(/// An export of an account.
     ExportId = "export");
 id!(/// A CLI token.

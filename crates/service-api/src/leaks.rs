@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::token::{
-    AuthorizationCode, BrowserSession, Cli, Client, Device, KeepAccount, McpRefresh, PresentedToken, Refresh,
-    SignInReport, Token, TokenKind, written_length,
+    AddressLink, AuthorizationCode, BrowserSession, Cli, Client, Device, KeepAccount, McpRefresh, PresentedToken,
+    Refresh, SignInReport, Token, TokenKind, written_length,
 };
 
 /// The maximum number of tokens in a report.
@@ -76,7 +76,8 @@ fn recognise_at(text: &str, at: usize) -> Option<Recognised> {
         .or_else(|| Some(("browser session", begins::<BrowserSession>(rest)?)))
         .or_else(|| Some(("device secret", begins::<Device>(rest)?)))
         .or_else(|| Some(("sign-in report", begins::<SignInReport>(rest)?)))
-        .or_else(|| Some(("account link", begins::<KeepAccount>(rest)?)));
+        .or_else(|| Some(("account link", begins::<KeepAccount>(rest)?)))
+        .or_else(|| Some(("address link", begins::<AddressLink>(rest)?)));
     found.map(|(kind, (length, hint))| Recognised { kind, at, length, hint })
 }
 

@@ -36,6 +36,7 @@
 pub mod account;
 pub mod account_deletion;
 pub mod account_exports;
+pub mod address_change;
 pub mod audit_events;
 pub mod base62;
 pub mod cli_tokens;

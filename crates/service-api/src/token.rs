@@ -126,6 +126,15 @@ impl TokenKind for KeepAccount {
     const BODY: usize = 32;
 }
 
+/// The secret in a link that confirms or stops a change of an email address: a MAC of 256 bits, of which 12 are replaced by the shard
+/// of the user. It authenticates no user.
+pub enum AddressLink {}
+
+impl TokenKind for AddressLink {
+    const PREFIX: &'static str = "svc_adl_";
+    const BODY: usize = 32;
+}
+
 /// A kind of token whose body begins with the shard of its row.
 pub trait InShard: TokenKind {}
 
@@ -134,6 +143,8 @@ impl InShard for AuthorizationCode {}
 impl InShard for SignInReport {}
 
 impl InShard for KeepAccount {}
+
+impl InShard for AddressLink {}
 
 impl InShard for BrowserSession {}
 

@@ -13,6 +13,15 @@ pub(crate) enum AccountCommand {
         /// The new name; an empty one removes it
         name: String,
     },
+    /// Change your email address: both addresses confirm it, and it changes 24 hours later
+    ChangeAddress {
+        /// The new address
+        #[arg(required_unless_present = "stop")]
+        email: Option<String>,
+        /// Stop the change that is requested
+        #[arg(long, conflicts_with = "email")]
+        stop: bool,
+    },
     /// Revoke everything but this session, after someone else got into your account
     Secure {
         /// Keep these passkeys, and remove all others. Default: remove those added in the last 7 days

@@ -85,6 +85,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("account", &["service account secure"]),
     ("account show", &["service account show", "service account show --json"]),
     ("account rename", &["service account rename 'Ann Lee'"]),
+    (
+        "account change-address",
+        &["service account change-address ann.lee@acme.example", "service account change-address --stop"],
+    ),
     ("account secure", &["service account secure", "service account secure --yes --json"]),
     ("account delete", &["service account delete", "service account delete --yes --json"]),
     ("account export", &["service account export", "service account export --output my-data.zip --json"]),

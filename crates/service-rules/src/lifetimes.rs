@@ -79,6 +79,11 @@ pub const NEW_ACCOUNT: i64 = 3_600;
 /// How long an export of an account can be downloaded.
 pub const ACCOUNT_EXPORT: i64 = 3_600;
 
+/// How long a change of an email address can be confirmed.
+pub const ADDRESS_CONFIRMATION: i64 = DAY;
+/// How long the current address can still stop a change that both have confirmed.
+pub const ADDRESS_CHANGE: i64 = DAY;
+
 /// How long a user can still keep an account that they closed, until it is erased.
 pub const ACCOUNT_DELETION: i64 = 14 * DAY;
 /// How long operators can stop the erasure of an account that one of them requested.

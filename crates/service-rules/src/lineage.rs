@@ -1,9 +1,9 @@
 //! Lineage: what else is revoked with a session, and why.
 //!
-//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, passkeys, recovery codes, and, in a browser,
-//! the sessions of apps. An attacker with a stolen session creates them first. So each of them records the session that created it, and
-//! this table says what happens to them when that session is revoked. Only [`consequence`] decides it; the documentation
-//! prints [`table`].
+//! A session can create things that outlive it: CLI tokens, MCP token pairs, invitations, passkeys, recovery codes, changes of the email
+//! address, and, in a browser, the sessions of apps. An attacker with a stolen session creates them first. So each of them records the
+//! session that created it, and this table says what happens to them when that session is revoked. Only [`consequence`] decides it; the
+//! documentation prints [`table`].
 
 use service_api::{errors::Reason, sessions::MadeTreatment};
 
@@ -20,11 +20,20 @@ pub enum Made {
     Passkey,
     /// The recovery codes of a user.
     RecoveryCodes,
+    /// A change of the email address that has not been made yet.
+    AddressChange,
 }
 
 impl Made {
-    pub const ALL: [Self; 6] =
-        [Self::CliToken, Self::McpPair, Self::Invitation, Self::AppSession, Self::Passkey, Self::RecoveryCodes];
+    pub const ALL: [Self; 7] = [
+        Self::CliToken,
+        Self::McpPair,
+        Self::Invitation,
+        Self::AppSession,
+        Self::Passkey,
+        Self::RecoveryCodes,
+        Self::AddressChange,
+    ];
 
     const fn heading(self) -> &'static str {
         match self {
@@ -34,6 +43,7 @@ impl Made {
             Self::AppSession => "app sessions (of a browser)",
             Self::Passkey => "passkeys (of a browser)",
             Self::RecoveryCodes => "recovery codes (of a browser)",
+            Self::AddressChange => "a requested change of the address",
         }
     }
 }
@@ -157,8 +167,10 @@ pub const fn consequence(event: Event, made: Made) -> Consequence {
         (Event::RevokedByUser(MadeTreatment::Recommended), Made::CliToken) => Consequence::RevokedUnlessInUse,
         (Event::RevokedByUser(MadeTreatment::Revoke), _)
         | (Event::RevokedByUser(MadeTreatment::Recommended), Made::McpPair | Made::Invitation)
+        // Who revokes a session never wants it to change the address.
+        | (Event::RevokedByUser(_), Made::AddressChange)
         // An operator's sign-out revokes every session of the user, and an MCP pair and an app's session are sessions.
-        | (Event::RevokedByOperator, Made::McpPair | Made::AppSession) => Consequence::Revoked,
+        | (Event::RevokedByOperator, Made::McpPair | Made::AppSession | Made::AddressChange) => Consequence::Revoked,
         (
             Event::RevokedByUser(MadeTreatment::Keep | MadeTreatment::Recommended)
             | Event::SignedOut

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use axum::body::Bytes;
 use quick_cache::sync::Cache;
 use service_api::ids::UserId;
+use service_rules::Timestamp;
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -109,8 +110,8 @@ pub struct AppState {
     pub documents: DocumentFetcher,
     /// Outside issuers whose tokens are accepted.
     pub issuers: Issuers,
-    /// Email addresses by user. The address of a user never changes.
-    pub user_emails: Cache<UserId, Arc<str>>,
+    /// Email addresses by user, with when they were read.
+    pub user_emails: Cache<UserId, (Arc<str>, Timestamp)>,
     pub whoami_responses: WhoamiCache,
     pub metrics: Arc<Metrics>,
     /// `None`: nothing is traced.

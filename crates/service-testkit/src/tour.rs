@@ -112,6 +112,7 @@ pub async fn tour(
     invite(server, user, email).await?;
     workspace_tour(server, browser, &mut look).await?;
     report_tour(server, browser, email, &mut look).await?;
+    address_tour(server, browser, email, &mut look).await?;
     leave_tour(server, browser, user, email, &mut look).await
 }
 
@@ -131,6 +132,34 @@ async fn report_tour(
     browser.click(QUESTION).await?;
     browser.wait_for("h1.answered").await?;
     look("sign-in-reported", browser).await
+}
+
+/// Visits the pages behind the link that confirms a change of the address.
+async fn address_tour(
+    server: &TestServer,
+    browser: &Browser,
+    email: &str,
+    look: &mut impl AsyncFnMut(&str, &Browser) -> Result<()>,
+) -> Result<()> {
+    let url = &server.http.url;
+    browser.go(&format!("{url}/account/address")).await?;
+    look("account-address", browser).await?;
+    browser.type_into("#email", "ann.lee@harbour.example").await?;
+    browser.click("form[action='/account/address'] button").await?;
+    browser.wait_for("form[action='/account/address/stop']").await?;
+    look("account-address-requested", browser).await?;
+    let path = next_link(server, email, "/address-change?token=").await?;
+    browser.go(&format!("{url}{path}")).await?;
+    look("address-change", browser).await?;
+    browser.click("form[action='/address-change'] button.main").await?;
+    browser.wait_for("h1.answered").await?;
+    look("address-change-confirmed", browser).await?;
+    browser.go(&format!("{url}{path}")).await?;
+    browser.click("form[action='/address-change'] button").await?;
+    browser.wait_for("h1.answered").await?;
+    look("address-change-stopped", browser).await?;
+    browser.go(&format!("{url}{path}")).await?;
+    look("address-change-used", browser).await
 }
 
 /// Visits the pages of a user who closes the account and then keeps it.

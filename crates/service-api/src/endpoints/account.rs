@@ -8,6 +8,7 @@ use crate::{
     account::{Account, RenameAccount},
     account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
+    address_change::{AddressChange, ChangeAddress},
     errors::ErrorCode::{Conflict, NotFound, ValidationFailed},
     openapi::Shape,
     scope::{Action, Resource, Scope},
@@ -26,6 +27,23 @@ operations! {
             "Members of your workspaces see the name beside your email address. Users choose it freely: tell them apart by their \
              address. Renaming is limited to 20 times in 24 hours.",
         );
+
+    /// Change your email address
+    CHANGE_ADDRESS(Account, "changeAddress"): ChangeAddress => AddressChange =
+        post("/v1/account/address-change", RecentSignIn(WRITE)).takes().returns(202).fails(&[Conflict, ValidationFailed]).note(
+            "A link is sent to the current and to the new address. Both confirm the change within 24 hours. It is then made 24 hours \
+             later, unless it is stopped. A new address that already has an account gets no link, and the response does not tell. A \
+             request replaces the one before. A user requests 3 changes in 24 hours. If single sign-on is required in the domain of \
+             either address, the response is 409.",
+        );
+
+    /// Get the requested change of your email address
+    READ_ADDRESS_CHANGE(Account, "getAddressChange"): () => AddressChange =
+        get("/v1/account/address-change", SignedIn(READ)).returns(200).fails(&[NotFound]);
+
+    /// Stop the change of your email address
+    STOP_ADDRESS_CHANGE(Account, "stopAddressChange"): () => () =
+        delete("/v1/account/address-change", SignedIn(WRITE)).fails(&[NotFound]);
 
     /// Start an export of your account data
     START_EXPORT(Account, "startExport"): () => AccountExport =

@@ -21,6 +21,8 @@ pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
 pub const SIGN_IN_REPORT: Endpoint = list("/sign-in-report", &["token"]);
 pub const REVOKE_REPORTED_SIGN_IN: Endpoint = page(Method::Post, "/sign-in-report");
+pub const ADDRESS_LINK_PAGE: Endpoint = list("/address-change", &["token"]);
+pub const USE_ADDRESS_LINK: Endpoint = page(Method::Post, "/address-change");
 pub const KEEP_ACCOUNT_PAGE: Endpoint = list("/keep-account", &["token"]);
 pub const KEEP_ACCOUNT: Endpoint = page(Method::Post, "/keep-account");
 pub const SSO_START: Endpoint = page(Method::Get, "/sso/start");
@@ -59,6 +61,9 @@ pub const ACCOUNT_SECURE_FORM: Endpoint = page(Method::Post, "/account/secure");
 pub const ACCOUNT_DATA: Endpoint = list("/account/data", &["done"]);
 pub const ACCOUNT_START_EXPORT: Endpoint = page(Method::Post, "/account/data");
 pub const ACCOUNT_DOWNLOAD_EXPORT: Endpoint = page(Method::Get, "/account/data/{exportId}");
+pub const ACCOUNT_ADDRESS: Endpoint = list("/account/address", &["done"]);
+pub const ACCOUNT_CHANGE_ADDRESS: Endpoint = page(Method::Post, "/account/address");
+pub const ACCOUNT_STOP_ADDRESS_CHANGE: Endpoint = page(Method::Post, "/account/address/stop");
 pub const ACCOUNT_DELETE_PAGE: Endpoint = page(Method::Get, "/account/delete");
 pub const ACCOUNT_DELETE_FORM: Endpoint = page(Method::Post, "/account/delete");
 pub const ACCOUNT_SESSIONS: Endpoint = list("/account/sessions", &["client", "browsers", "cursor", "done"]);
@@ -154,6 +159,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &RESEND_CODE,
     &SIGN_IN_REPORT,
     &REVOKE_REPORTED_SIGN_IN,
+    &ADDRESS_LINK_PAGE,
+    &USE_ADDRESS_LINK,
     &KEEP_ACCOUNT_PAGE,
     &KEEP_ACCOUNT,
     &SSO_START,
@@ -185,6 +192,9 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &ACCOUNT_DATA,
     &ACCOUNT_START_EXPORT,
     &ACCOUNT_DOWNLOAD_EXPORT,
+    &ACCOUNT_ADDRESS,
+    &ACCOUNT_CHANGE_ADDRESS,
+    &ACCOUNT_STOP_ADDRESS_CHANGE,
     &ACCOUNT_DELETE_PAGE,
     &ACCOUNT_DELETE_FORM,
     &ACCOUNT_SESSIONS,

@@ -1,9 +1,10 @@
-//! `service account`: shows and renames the account, revokes everything but this session, or closes the account.
+//! `service account`: shows and renames the account, changes its address, revokes everything but this session, or closes the account.
 
 use std::cell::RefCell;
 
 use serde_json::json;
 use service_api::{
+    address_change::AddressChange,
     cli_tokens::{Status, StatusFilter},
     ids::PasskeyId,
     page::Page,
@@ -26,6 +27,8 @@ pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<()
     match command {
         AccountCommand::Show => show(context).await,
         AccountCommand::Rename { name } => rename(context, &name).await,
+        AccountCommand::ChangeAddress { email: Some(email), .. } => change_address(context, &email).await,
+        AccountCommand::ChangeAddress { email: None, .. } => stop_address_change(context).await,
         AccountCommand::Secure { keep_passkeys } => secure(context, &keep_passkeys).await,
         AccountCommand::Delete => delete(context).await,
         AccountCommand::Export { output } => account_export::run(context, output).await,
@@ -35,14 +38,18 @@ pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<()
 async fn show(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let account = connection.call(context, async |client, token| client.read_account(token).await).await?;
+    let change = find_address_change(context, &connection).await?;
     let name = account.name.as_deref().map_or("none".to_owned(), strip_control);
-    let shown = format!(
+    let mut shown = format!(
         "Email:    {}\nName:     {name}\nCreated:  {}\nID:       {}",
         strip_control(&account.email),
         format_date(account.created_at),
         account.id
     );
-    context.output.result(&json!({ "account": account }), &shown)
+    if let Some(change) = &change {
+        shown = format!("{shown}\n{}", describe_change(change));
+    }
+    context.output.result(&json!({ "account": account, "addressChange": change }), &shown)
 }
 
 async fn rename(context: &Context, name: &str) -> Result<(), Failure> {
@@ -53,6 +60,50 @@ async fn rename(context: &Context, name: &str) -> Result<(), Failure> {
         None => context.output.success("Your name was removed."),
     }
     context.output.result(&json!({ "account": account }), "")
+}
+
+async fn change_address(context: &Context, email: &str) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    let requested = connection.call(context, async |client, token| client.change_address(token, email).await).await?;
+    context.output.success(&format!("We sent a link to your address and to {}.", strip_control(&requested.email)));
+    let until = format_date(requested.expires_at);
+    context.output.info(&format!("Follow both until {until}. Your address changes 24 hours after that."));
+    context.output.result(&json!({ "addressChange": requested }), "")
+}
+
+async fn stop_address_change(context: &Context) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    let stopped = connection.call(context, async |client, token| client.stop_address_change(token).await).await;
+    stopped.map_err(|failure| match failure.code {
+        FailureCode::NotFound => Failure::new(FailureCode::NotFound, "No change of your address is requested."),
+        _ => failure,
+    })?;
+    context.output.success("The change is stopped. Your address stays.");
+    context.output.result(&json!({ "stopped": true }), "")
+}
+
+/// The change of the address that is requested, if any.
+async fn find_address_change(context: &Context, connection: &Connection) -> Result<Option<AddressChange>, Failure> {
+    let found = connection.call(context, async |client, token| client.read_address_change(token).await).await;
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.code == FailureCode::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What a requested change waits for.
+fn describe_change(change: &AddressChange) -> String {
+    let email = strip_control(&change.email);
+    let missing = match (change.confirmed_by_current_address, change.confirmed_by_new_address) {
+        (false, false) => "both addresses have to confirm it",
+        (false, true) => "your current address has to confirm it",
+        (true, _) => "the new address has to confirm it",
+    };
+    match change.changed_on {
+        Some(at) => format!("Change:   to {email} on {}", format_date(at)),
+        None => format!("Change:   to {email}, {missing} until {}", format_date(change.expires_at)),
+    }
 }
 
 async fn secure(context: &Context, keep_passkeys: &[String]) -> Result<(), Failure> {

@@ -74,6 +74,28 @@ fn the_name_is_shown_changed_and_removed() -> Result<()> {
 }
 
 #[test]
+fn a_change_of_the_address_is_requested_shown_and_stopped() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let requested = machine.show(&["account", "change-address", "ann.lee@acme.test"]).await?;
+        ensure!(requested.contains("ok: We sent a link to your address and to ann.lee@acme.test."), "{requested}");
+        let shown = machine.show(&["account", "show"]).await?;
+        ensure!(shown.contains("Change:   to ann.lee@acme.test, both addresses have to confirm it until"), "{shown}");
+        let again = machine.show(&["account", "change-address", EMAIL]).await?;
+        ensure!(again.contains("is the address of the account") && again.ends_with("exit 1"), "{again}");
+        let neither = machine.show(&["account", "change-address"]).await?;
+        ensure!(neither.ends_with("exit 2"), "{neither}");
+        let stopped = machine.show(&["account", "change-address", "--stop"]).await?;
+        ensure!(stopped.contains("ok: The change is stopped. Your address stays."), "{stopped}");
+        let none = machine.show(&["account", "change-address", "--stop"]).await?;
+        ensure!(none.contains("error: No change of your address is requested."), "{none}");
+        let object: Value = serde_json::from_str(&machine.run(&["account", "show", "--json"]).await?.stdout)?;
+        assert_eq!(object["addressChange"], Value::Null);
+        Ok(())
+    })
+}
+
+#[test]
 fn deleting_asks_first_closes_the_account_and_forgets_the_session() -> Result<()> {
     run(async |server, machine| {
         machine.log_in(server).await?;

@@ -5,6 +5,7 @@ use service_api::{
     account::{Account, RenameAccount},
     account_deletion::AccountDeletion,
     account_exports::{AccountExport, ZipFile},
+    address_change::{AddressChange, ChangeAddress},
     endpoints,
     ids::ExportId,
     token::AccessToken,
@@ -40,6 +41,24 @@ impl Client {
     pub async fn rename_account(&self, token: &AccessToken, name: &str) -> Result<Account, Error> {
         let body = RenameAccount { name: name.to_owned() };
         self.call_with(&endpoints::RENAME_ACCOUNT, &[], &body).bearer(token).send().await
+    }
+
+    /// Requests another email address. A link is sent to the current and to the new one, which both confirm the change. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if single sign-on is
+    /// required in the domain of either address.
+    pub async fn change_address(&self, token: &AccessToken, email: &str) -> Result<AddressChange, Error> {
+        let body = ChangeAddress { email: email.to_owned() };
+        self.call_with(&endpoints::CHANGE_ADDRESS, &[], &body).bearer(token).send().await
+    }
+
+    /// Returns the change of the address that the user has requested. Fails with `not_found` if there is none.
+    pub async fn read_address_change(&self, token: &AccessToken) -> Result<AddressChange, Error> {
+        self.call(&endpoints::READ_ADDRESS_CHANGE, &[]).bearer(token).send().await
+    }
+
+    /// Stops the change of the address. Fails with `not_found` if there is none.
+    pub async fn stop_address_change(&self, token: &AccessToken) -> Result<(), Error> {
+        self.call(&endpoints::STOP_ADDRESS_CHANGE, &[]).bearer(token).send().await
     }
 
     /// Starts an export of everything that is stored about the user. Only this session finds it. Fails with

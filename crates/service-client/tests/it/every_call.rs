@@ -79,6 +79,7 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         tokens(&client, &ann.access_token).await?;
         sessions(server, &client, &ann).await?;
         passkeys(server, &client, &ann).await?;
+        address_change(&client, &ann.access_token).await?;
         let erased_on = client.delete_account(&bob.access_token).await?.erased_on;
         assert_eq!(erased_on.duration_since(server.now()).as_hours(), 14 * 24);
         let succeeded = succeeded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +92,14 @@ fn every_operation_has_a_call_that_succeeds() -> Result<()> {
         }
         Ok(())
     })
+}
+
+async fn address_change(client: &Client, token: &AccessToken) -> Result<()> {
+    let requested = client.change_address(token, "ann.lee@acme.test").await?;
+    assert_eq!(client.read_address_change(token).await?, requested);
+    client.stop_address_change(token).await?;
+    assert!(client.read_address_change(token).await.is_err());
+    Ok(())
 }
 
 async fn documents(client: &Client) -> Result<()> {

@@ -27,6 +27,7 @@ pub enum Purpose {
     ReturnPath,
     PasskeyChallenge,
     KeepAccount,
+    AddressLink,
 }
 
 const PURPOSES: &[(Purpose, &[u8])] = &[
@@ -45,6 +46,7 @@ const PURPOSES: &[(Purpose, &[u8])] = &[
     (Purpose::ReturnPath, b"mac return path"),
     (Purpose::PasskeyChallenge, b"mac passkey challenge"),
     (Purpose::KeepAccount, b"mac keep account"),
+    (Purpose::AddressLink, b"mac address link"),
 ];
 
 pub const ROOT_KEY_LENGTH: usize = 32;

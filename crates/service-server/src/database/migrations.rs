@@ -26,6 +26,7 @@ const ALL: &[(&str, &str)] = &[
     ("V17__recovery_codes", include_str!("../../migrations/0017_recovery_codes.sql")),
     ("V18__account_deletions", include_str!("../../migrations/0018_account_deletions.sql")),
     ("V19__person_names", include_str!("../../migrations/0019_person_names.sql")),
+    ("V20__address_changes", include_str!("../../migrations/0020_address_changes.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -8,9 +8,15 @@ use service_api::{
     ids::UserId,
     whoami::{Credential as CredentialView, CredentialId, CredentialKind, User, Whoami},
 };
-use service_rules::credential::{self, Credential};
+use service_rules::{
+    credential::{self, Credential},
+    signing::later,
+};
 
 use crate::{app::App, flows::workspaces::enter_space::Entered, store, tokens::whoami_cache::WhoamiSource};
+
+/// Seconds for which a node shows an address that was changed meanwhile.
+const EMAIL_CACHED: i64 = 60;
 
 /// What a request returns about its caller.
 pub async fn whoami(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<Whoami> {
@@ -55,8 +61,8 @@ fn view(WhoamiSource { credential, email, space }: &WhoamiSource) -> Whoami {
 
 async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
     match app.user_emails.get(&user_id) {
-        Some(email) => Ok(email),
-        None => Box::pin(look_up_email(app, user_id)).await,
+        Some((email, read_at)) if later(read_at, EMAIL_CACHED) > app.clock.now() => Ok(email),
+        Some(_) | None => Box::pin(look_up_email(app, user_id)).await,
     }
 }
 
@@ -65,6 +71,6 @@ async fn look_up_email(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
     let db = app.database.connect().await?;
     let user = store::users::find(&db, user_id).await?.context("the user of a credential does not exist")?;
     let email: Arc<str> = user.email.into();
-    app.user_emails.insert(user_id, email.clone());
+    app.user_emails.insert(user_id, (email.clone(), app.clock.now()));
     Ok(email)
 }

@@ -65,6 +65,9 @@ fn account() -> Vec<Route> {
         at(&endpoints::DOWNLOAD_EXPORT, v1::account_exports::download),
         at(&endpoints::READ_ACCOUNT, v1::account::read),
         at(&endpoints::RENAME_ACCOUNT, v1::account::rename),
+        at(&endpoints::CHANGE_ADDRESS, v1::address_change::request),
+        at(&endpoints::READ_ADDRESS_CHANGE, v1::address_change::read),
+        at(&endpoints::STOP_ADDRESS_CHANGE, v1::address_change::stop),
         at(&endpoints::DELETE_ACCOUNT, v1::account::delete),
         at(&endpoints::CREATE_CLI_TOKEN, v1::cli_tokens::create),
         at(&endpoints::LIST_CLI_TOKENS, v1::cli_tokens::list),
@@ -177,7 +180,7 @@ fn contents_of<K: OfKind>() -> Vec<Route> {
 }
 
 fn pages() -> Vec<Route> {
-    use pages::{authorize, confirmation, consent, keep_account, sign_in, sign_in_report, sso};
+    use pages::{address_link, authorize, confirmation, consent, keep_account, sign_in, sign_in_report, sso};
     vec![
         page(&endpoints::AUTHORIZE, authorize::by_query),
         page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form),
@@ -204,6 +207,8 @@ fn pages() -> Vec<Route> {
         page(&endpoints::RESEND_LINK_CODE, sso::resend_link),
         page(&endpoints::SIGN_IN_REPORT, sign_in_report::show),
         page(&endpoints::REVOKE_REPORTED_SIGN_IN, sign_in_report::revoke),
+        page(&endpoints::ADDRESS_LINK_PAGE, address_link::show),
+        page(&endpoints::USE_ADDRESS_LINK, address_link::answer),
         page(&endpoints::KEEP_ACCOUNT_PAGE, keep_account::show),
         page(&endpoints::KEEP_ACCOUNT, keep_account::keep),
         page(&endpoints::SHOW_CONSENT, consent::show),
@@ -216,7 +221,7 @@ fn pages() -> Vec<Route> {
 
 fn account_pages() -> Vec<Route> {
     use pages::account::{
-        activity, apps, data, delete, overview, secure, security, sessions, sign_out, tokens, workspaces,
+        activity, address, apps, data, delete, overview, secure, security, sessions, sign_out, tokens, workspaces,
     };
     vec![
         page(&endpoints::ACCOUNT, overview::show),
@@ -235,6 +240,9 @@ fn account_pages() -> Vec<Route> {
         page(&endpoints::ACCOUNT_DATA, data::show),
         page(&endpoints::ACCOUNT_START_EXPORT, data::start),
         page(&endpoints::ACCOUNT_DOWNLOAD_EXPORT, data::download),
+        page(&endpoints::ACCOUNT_ADDRESS, address::show),
+        page(&endpoints::ACCOUNT_CHANGE_ADDRESS, address::change),
+        page(&endpoints::ACCOUNT_STOP_ADDRESS_CHANGE, address::stop),
         page(&endpoints::ACCOUNT_DELETE_PAGE, delete::show),
         page(&endpoints::ACCOUNT_DELETE_FORM, delete::delete),
         page(&endpoints::ACCOUNT_SESSIONS, sessions::show),

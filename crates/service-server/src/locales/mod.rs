@@ -19,7 +19,7 @@ use serde::Deserialize as _;
 pub use self::language::Language;
 pub(crate) use self::{
     sentence::{Plural, Sentence, Text},
-    texts::Texts,
+    texts::{MailAddressChange, Texts},
 };
 use crate::brand::Brand;
 

@@ -28,7 +28,8 @@ texts! {
         sign_in: SignIn, code: Code, sso: Sso, consent: Consent, scopes: BTreeMap<String, Text>,
         own_scopes: BTreeMap<String, Text>, account: Account, invitations: Invitations, workspaces: Workspaces,
         workspace: Workspace, connections: Connections, confirm: Confirm, done: DoneTexts,
-        confirmation: Confirmation, sign_in_report: SignInReport, keep_account: KeepAccount, problem: Problem, manual: Manual,
+        confirmation: Confirmation, sign_in_report: SignInReport, address_link: AddressLinkTexts, keep_account: KeepAccount,
+        problem: Problem, manual: Manual,
         made: Made, events: BTreeMap<String, Text>,
         named_events: BTreeMap<String, Sentence>, workspace_events: BTreeMap<String, Text>,
         revoked_with_session: RevokedWithSession, mail: Mail,
@@ -57,7 +58,10 @@ texts! {
         passkey_recovery_ended: MailPasskeyRecoveryEnded, passkey_recovery_stopped: MailPasskey,
         new_sign_in: MailNewSignIn, account_secured: MailAccountSecured,
         account_closed: MailAccountClosed, account_link_replaced: MailAccountLinkReplaced, account_kept: MailAccountKept,
-        account_erased: MailAccountErased,
+        account_erased: MailAccountErased, address_change_requested: MailAddressChangeRequested,
+        address_confirmation: MailAddressConfirmation, address_in_use: MailAddressInUse,
+        address_change_due: MailAddressChangeDue, address_change_stopped: MailAddressChange, address_changed: MailAddressChanged,
+        address_not_changed: MailAddressChange,
         recovery_codes_created: MailPasskey, recovery_codes_removed: MailPasskey,
         recovery_code_used: MailRecoveryCodeUsed,
     }
@@ -113,6 +117,24 @@ texts! {
     MailAccountKept {
         subject: Text, happened: Sentence, next: Text,
     }
+    MailAddressChangeRequested {
+        subject: Text, happened: Sentence, next: Text, link: Text,
+    }
+    MailAddressConfirmation {
+        subject: Text, happened: Sentence, next: Text, link: Text,
+    }
+    MailAddressInUse {
+        subject: Text, happened: Sentence, next: Text,
+    }
+    MailAddressChangeDue {
+        subject: Text, happened: Sentence, next: Text, link: Text,
+    }
+    MailAddressChanged {
+        subject: Text, happened: Sentence, account: Text, next: Text,
+    }
+    MailAddressChange {
+        subject: Text, happened: Sentence, next: Text,
+    }
     MailAccountErased {
         subject: Text, happened: Sentence, next: Text,
     }
@@ -156,6 +178,7 @@ texts! {
     }
     Made {
         cli_token: Sentence, mcp_pair: Sentence, app_session: Sentence, invitation: Sentence, passkey: Sentence, recovery_codes: Sentence,
+        address_change: Sentence,
     }
     Manual {
         title: Text, chapters: Text,
@@ -259,6 +282,16 @@ texts! {
         nav: AccountNav, overview: AccountOverview, activity: AccountActivity, apps: AccountApps,
         sessions: AccountSessions, tokens: AccountTokens, token_created: AccountTokenCreated,
         security: AccountSecurity, recovery_codes: AccountRecoveryCodes, secure: AccountSecure, data: AccountData, delete: AccountDelete,
+        address: AccountAddress,
+    }
+    AddressLinkTexts {
+        title: Text, current: Sentence, new: Sentence, effect: Text, other: Text, due: Sentence, confirm: Text, stop: Text,
+        not_you: Text, confirmed_title: Text, stopped_title: Text, stopped: Text, gone: Text, gone_text: Text, gone_next: Text,
+    }
+    AccountAddress {
+        title: Text, open: Text, requested: Text, new: Text, by_current: Text, by_new: Text, confirmed: Text, not_confirmed: Text,
+        changed_on: Sentence, expires: Sentence, stop: Text, lead: Text, label: Text, hint: Text, button: Text, same: Text,
+        sso: Sentence, limited: Sentence, pending: Sentence,
     }
     KeepAccount {
         title: Text, erased: Sentence, effect: Text, button: Text, kept_title: Text, kept: Text, gone: Text, gone_text: Text,
@@ -283,6 +316,7 @@ texts! {
         domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
         passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
         passkey_recovery_stopped: Text, account_secured: Text, export_started: Text, renamed: Sentence, name_removed: Text,
+        address_change_requested: Text, address_change_stopped: Text,
     }
     AccountData {
         title: Text, open: Text, open_hint: Text, lead: Text, contents: Text, ready: Text, started: Text, expires: Text, status: Text,

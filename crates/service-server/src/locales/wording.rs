@@ -110,6 +110,7 @@ impl Texts {
             Made::Invitation => self.made.invitation.with("name", name),
             Made::Passkey => self.made.passkey.with("name", name),
             Made::RecoveryCodes => self.made.recovery_codes.clone(),
+            Made::AddressChange => self.made.address_change.with("name", name),
         };
         sentence.with("date", self.moment(made_at)).to_string()
     }

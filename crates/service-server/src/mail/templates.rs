@@ -3,13 +3,13 @@
 use askama::Template as _;
 use service_api::{
     endpoints,
-    token::{KeepAccount, SignInReport, Token},
+    token::{AddressLink, KeepAccount, SignInReport, Token},
 };
 use service_rules::{Timestamp, lifetimes, user_agent::UserAgent};
 use zeroize::Zeroizing;
 
 use crate::{
-    locales::{Sentence, Text, Texts},
+    locales::{MailAddressChange, Sentence, Text, Texts},
     mail::{
         Email, MadeThings, RevokedCredential, SignedInWith,
         blocks::{Block, HtmlMail, TextMail},
@@ -187,6 +187,46 @@ impl Email {
                 let texts = &mail.account_erased;
                 (&texts.subject, vec![filled(&writer.at_url(&texts.happened)), plain(&texts.next)])
             }
+            Self::AddressChangeRequested { email, at, from, link, .. } => {
+                let texts = &mail.address_change_requested;
+                let happened = filled(&writer.at_url(&texts.happened).with("email", email));
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let link = writer.address_link(&texts.link, link);
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&texts.next), link])
+            }
+            Self::AddressConfirmation { at, from, link, .. } => {
+                let texts = &mail.address_confirmation;
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let (happened, link) =
+                    (filled(&writer.at_url(&texts.happened)), writer.address_link(&texts.link, link));
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&texts.next), link])
+            }
+            Self::AddressInUse { at, from, .. } => {
+                let texts = &mail.address_in_use;
+                let facts = vec![(&mail.time, t.moment(*at)), (&mail.address, from.clone())];
+                let review = writer.link(&mail.review, "/account");
+                let happened = filled(&writer.at_url(&texts.happened));
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&texts.next), review])
+            }
+            Self::AddressChangeDue { email, due_at, link, .. } => {
+                let texts = &mail.address_change_due;
+                let happened = writer.at_url(&texts.happened).with("email", email).with("date", t.moment(*due_at));
+                let link = writer.address_link(&texts.link, link);
+                (&texts.subject, vec![filled(&happened), plain(&texts.next), link])
+            }
+            Self::AddressChangeStopped { email, .. } => {
+                (&mail.address_change_stopped.subject, writer.address_change(&mail.address_change_stopped, email))
+            }
+            Self::AddressChanged { email, user_id, .. } => {
+                let texts = &mail.address_changed;
+                let happened = filled(&writer.at_url(&texts.happened).with("email", email));
+                let facts = vec![(&texts.account, user_id.to_string())];
+                let review = writer.link(&mail.review, "/account");
+                (&texts.subject, vec![happened, Block::Facts(facts), plain(&texts.next), review])
+            }
+            Self::AddressNotChanged { email, .. } => {
+                (&mail.address_not_changed.subject, writer.address_change(&mail.address_not_changed, email))
+            }
             Self::CredentialRevoked { credential, workspace, owner, revoked_at, .. } => {
                 let texts = &mail.credential_revoked;
                 let happened = match credential {
@@ -360,6 +400,17 @@ impl<'a> Writer<'a> {
     fn keep_account(&self, keep: &Token<KeepAccount>) -> Block<'a> {
         let path = format!("{}?token={}", endpoints::KEEP_ACCOUNT_PAGE.path, keep.expose());
         self.link(&self.t.mail.account_closed.keep, &path)
+    }
+
+    /// What became of a change of the address.
+    fn address_change(&self, texts: &'a MailAddressChange, email: &str) -> Vec<Block<'a>> {
+        let happened = filled(&self.at_url(&texts.happened).with("email", email));
+        vec![happened, plain(&texts.next), self.link(&self.t.mail.review, "/account")]
+    }
+
+    /// The link is a secret, though one that authenticates no user.
+    fn address_link(&self, name: &'a Text, link: &Token<AddressLink>) -> Block<'a> {
+        self.link(name, &format!("{}?token={}", endpoints::ADDRESS_LINK_PAGE.path, link.expose()))
     }
 
     fn invitation(&self, workspace: &str, invited_by: &str, expires_at: Timestamp) -> Vec<Block<'a>> {

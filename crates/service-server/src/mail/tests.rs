@@ -2,7 +2,7 @@
 
 use service_api::{
     ids::ConnectionId,
-    token::{KeepAccount, OtpCode, SignInReport, Token, TokenKind as _},
+    token::{AddressLink, KeepAccount, OtpCode, SignInReport, Token, TokenKind as _},
 };
 use uuid::Uuid;
 
@@ -86,6 +86,7 @@ fn all(language: Language) -> Vec<Email> {
 fn about_security(language: Language) -> Vec<Email> {
     let at = "2027-01-15T08:00:00Z".parse().unwrap();
     let (to, from) = (|| "ann@acme.test".to_owned(), || "192.0.2.7".to_owned());
+    let address_link = || Token::from_body(&[7; AddressLink::BODY]);
     let new_sign_in = |with| Email::NewSignIn {
         to: to(),
         with,
@@ -119,6 +120,13 @@ fn about_security(language: Language) -> Vec<Email> {
         Email::AccountLinkReplaced { to: to(), erased_on: at, keep: Token::from_body(&[7; KeepAccount::BODY]) },
         Email::AccountKept { to: to(), at },
         Email::AccountErased { to: to() },
+        Email::AddressChangeRequested { to: to(), email: text(), at, from: from(), link: address_link() },
+        Email::AddressConfirmation { to: to(), at, from: from(), link: address_link(), language },
+        Email::AddressInUse { to: to(), at, from: from(), language },
+        Email::AddressChangeDue { to: to(), email: text(), due_at: at, link: address_link() },
+        Email::AddressChangeStopped { to: to(), email: text(), at },
+        Email::AddressChanged { to: to(), email: text(), user_id: Uuid::nil().into() },
+        Email::AddressNotChanged { to: to(), email: text() },
     ]
 }
 
@@ -182,6 +190,7 @@ fn every_mail_but_one_with_a_code_has_a_button_to_a_page_of_the_service_fh_12() 
                     "/sso/start?connection=",
                     "/sign-in-report?token=",
                     "/keep-account?token=",
+                    "/address-change?token=",
                 ];
                 assert!(known.iter().any(|page| path.starts_with(page)), "{subject}: {link}");
                 assert!(text.lines().any(|line| line == link), "{subject}: {text}");

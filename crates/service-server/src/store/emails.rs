@@ -33,6 +33,20 @@ pub async fn claim(db: &Connection, email: EmailKey<'_>, user_id: UserId, now: T
     Ok(row.try_get::<_, Uuid>("user_id")?.into())
 }
 
+/// Assigns the address to a user; `false`: it belongs to another one.
+pub async fn insert(db: &Connection, email: EmailKey<'_>, user_id: UserId, now: Timestamp) -> Result<bool, Error> {
+    let sql = r"insert into emails (address, shard, user_id, verified_at) values ($1, $2, $3, $4)
+                on conflict (address, shard) do nothing";
+    let inserted = db.execute(sql, &[&email.address.as_str(), &email.shard.number(), &user_id.uuid(), &now]).await?;
+    Ok(inserted == 1)
+}
+
+/// Takes the address from a user.
+pub async fn delete(db: &Connection, email: EmailKey<'_>, user_id: UserId) -> Result<(), Error> {
+    let sql = r"delete from emails where address = $1 and shard = $2 and user_id = $3";
+    db.execute(sql, &[&email.address.as_str(), &email.shard.number(), &user_id.uuid()]).await.map(drop)
+}
+
 /// The account that an address belongs to.
 pub struct EmailAccount {
     pub user_id: UserId,

@@ -4,16 +4,16 @@
 //! invitations that others sent to the address within 7 days. `tests/it/account/erasure.rs` compares this with every table.
 
 use service_api::ids::{Id as _, UserId, WorkspaceId};
-use service_rules::{Timestamp, email::Address};
+use service_rules::Timestamp;
 use uuid::Uuid;
 
 use crate::{
     database::{Connection, Error},
-    store::emails::EmailKey,
+    store::emails::{self, EmailKey},
 };
 
 /// Statements that each delete up to `$3` rows of the user `$1` in the shard `$2`.
-pub const ROWS_OF_USER: [&str; 14] = [
+pub const ROWS_OF_USER: [&str; 15] = [
     r"delete from grants where shard = $2 and id in
           (select id from grants where user_id = $1 and shard = $2 limit $3)",
     r"delete from cli_tokens where shard = $2 and id in
@@ -36,6 +36,7 @@ pub const ROWS_OF_USER: [&str; 14] = [
           (select key from idempotency_keys where space_id = $1 and user_id = $1 and shard = $2 limit $3)",
     r"delete from recovery_codes where user_id = $1 and shard = $2 and $3::bigint > 0",
     r"delete from passkey_recoveries where user_id = $1 and shard = $2 and $3::bigint > 0",
+    r"delete from address_changes where user_id = $1 and shard = $2 and $3::bigint > 0",
     r"delete from passkey_users where user_id = $1 and shard = $2 and $3::bigint > 0",
     r"delete from user_connections where user_id = $1 and shard = $2 and $3::bigint > 0",
 ];
@@ -79,9 +80,7 @@ pub async fn delete_identities(db: &Connection, user_id: UserId) -> Result<(), E
 
 /// Deletes an account and its address. The address can be signed in with again, as a new account.
 pub async fn delete_user(db: &Connection, user_id: UserId, email: EmailKey<'_>) -> Result<(), Error> {
-    let EmailKey { address, shard } = email;
-    let sql = r"delete from emails where address = $1 and shard = $2 and user_id = $3";
-    db.execute(sql, &[&Address::as_str(address), &shard.number(), &user_id.uuid()]).await?;
+    emails::delete(db, email, user_id).await?;
     let sql = r"delete from users where id = $1 and shard = $2";
     db.execute(sql, &[&user_id.uuid(), &user_id.shard().number()]).await.map(drop)
 }

@@ -1,7 +1,9 @@
 //! Lineage: what sessions created, read from the `made_by` columns of several tables.
 
 use service_api::{
-    ids::{CliTokenId, GrantId, Id as _, InvitationId, PasskeyId, RecoveryCodesId, UserId, WorkspaceId},
+    ids::{
+        AddressChangeId, CliTokenId, GrantId, Id as _, InvitationId, PasskeyId, RecoveryCodesId, UserId, WorkspaceId,
+    },
     oauth::SERVICE_MCP,
 };
 use service_rules::{Timestamp, lineage::Made};
@@ -20,7 +22,7 @@ pub struct LineageItem {
     pub key: Uuid,
     /// Its id in the API.
     pub id: String,
-    /// The name that its user gave it; for an invitation, the email address.
+    /// The name that its user gave it; for an invitation and a change of the address, the email address.
     pub name: String,
     pub made_by: String,
     pub made_at: Timestamp,
@@ -66,6 +68,10 @@ pub async fn list_made(
               select 'recovery_codes', id, '', made_by, created_at, null, null
                 from recovery_codes
                where user_id = $1 and shard = $5 and made_by = any ($2)
+               union all
+              select 'address_change', id, address, made_by, requested_at, null, null
+                from address_changes
+               where user_id = $1 and shard = $5 and made_by = any ($2) and (due_at is not null or expires_at > $3)
                order by created_at desc",
             &[&user_id.uuid(), &makers, &now, &SERVICE_MCP, &user_id.shard().number()],
         )
@@ -93,6 +99,7 @@ fn found(row: &Row) -> Result<LineageItem, Error> {
         "mcp_pair" => (Made::McpPair, GrantId::from(key).to_string()),
         "app_session" => (Made::AppSession, GrantId::from(key).to_string()),
         "passkey" => (Made::Passkey, PasskeyId::from(key).to_string()),
+        "address_change" => (Made::AddressChange, AddressChangeId::from(key).to_string()),
         "recovery_codes" => (Made::RecoveryCodes, RecoveryCodesId::from(key).to_string()),
         _ => (Made::Invitation, InvitationId::from(key).to_string()),
     };

@@ -11,6 +11,7 @@
 
 pub mod account_deletions;
 pub mod account_exports;
+pub mod address_changes;
 pub mod address_key;
 pub mod audit_events;
 pub mod audit_keys;

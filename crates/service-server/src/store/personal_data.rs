@@ -4,6 +4,7 @@
 use serde::Serialize;
 use service_api::{
     Timestamp,
+    address_change::AddressChange,
     ids::{ConfirmationId, ConnectionId, ConsentId, Id as _, InvitationId, UserId, WorkspaceId, write},
     instant,
     scope::Scopes,
@@ -35,6 +36,9 @@ pub struct AccountData {
     /// When all passkeys will be removed, because the user asked for it.
     #[serde(skip_serializing_if = "Option::is_none", with = "instant::WrittenIfAny")]
     pub passkey_removal_due_at: Option<Timestamp>,
+    /// The change of the address that the user has requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_change: Option<AddressChange>,
     /// The recovery codes that are left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_codes: Option<RecoveryCodesLeft>,

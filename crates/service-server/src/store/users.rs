@@ -51,6 +51,12 @@ pub async fn update_name(db: &Connection, id: UserId, name: Option<&PersonName>)
     row.map_or(Ok(false), |row| Ok(row.try_get("changed")?))
 }
 
+/// Changes the address of a user.
+pub async fn update_email(db: &Connection, id: UserId, email: &Address) -> Result<(), Error> {
+    let sql = r"update users set email = $2 where id = $1 and shard = $3";
+    db.execute(sql, &[&id.uuid(), &email.as_str(), &id.shard().number()]).await.map(drop)
+}
+
 /// Locks a user: other transactions that sign in as the user, create credentials for the user or revoke them wait until
 /// this one ends. `false`: the user is disabled. This lock is taken before any other lock on rows of the user, to
 /// prevent deadlocks.

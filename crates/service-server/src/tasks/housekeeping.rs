@@ -13,7 +13,7 @@ use crate::{
     audit::chain::Seal,
     database::{Connection, Error},
     flows::{
-        account::deletion::erasure,
+        account::{address_change::due, deletion::erasure},
         audit::{keys, partitions, sealing},
         oauth::consents,
         operations::retention,
@@ -82,6 +82,7 @@ pub async fn clean_all(app: &App) -> bool {
     check(rotate_signing_keys::rotate_if_due(app).await.map(drop), "Could not rotate the signing key");
     check(notify_expiring(app).await, "Could not notify owners of expiring tokens");
     check(passkey_recovery::end_due(app).await.map(drop), "Could not remove the passkeys of users who have lost them");
+    check(due::change_due(app).await.map(drop), "Could not change the email addresses that are due");
     check(erasure::erase_due(app).await.map(drop), "Could not erase the accounts that are due");
     check(consents::expire(app).await.map(drop), "Could not delete unused consents");
     check(partitions::keep(app).await.map(drop), "Could not create or drop a partition of audit events");
@@ -219,6 +220,7 @@ enum Expired {
     SignInFlows,
     SignInReports,
     AccountExports,
+    AddressChanges,
     AuthorizationCodes,
     ClientAssertions,
     LogoutTokens,
@@ -236,7 +238,7 @@ enum Expired {
 }
 
 /// The tables in the order in which they are cleaned.
-const EXPIRED_ROWS: [(&str, Expired); 29] = [
+const EXPIRED_ROWS: [(&str, Expired); 30] = [
     ("otps", Expired::Otps),
     ("devices", Expired::Devices),
     ("user_devices", Expired::UserDevices),
@@ -252,6 +254,7 @@ const EXPIRED_ROWS: [(&str, Expired); 29] = [
     ("sign_in_flows", Expired::SignInFlows),
     ("sign_in_reports", Expired::SignInReports),
     ("account_exports", Expired::AccountExports),
+    ("address_changes", Expired::AddressChanges),
     ("authorization_codes", Expired::AuthorizationCodes),
     ("client_assertions", Expired::ClientAssertions),
     ("logout_tokens", Expired::LogoutTokens),
@@ -306,6 +309,7 @@ impl Expired {
             Self::SignInFlows => store::sign_in_flows::delete_expired(db, batch).await,
             Self::SignInReports => store::sign_in_reports::delete_expired(db, batch).await,
             Self::AccountExports => store::account_exports::delete_expired(db, batch).await,
+            Self::AddressChanges => store::address_changes::delete_expired(db, batch).await,
             Self::AuthorizationCodes => {
                 store::authorization_codes::delete_expired(db, before(lifetimes::AUTHORIZATION_CODE_KEPT), size).await
             }

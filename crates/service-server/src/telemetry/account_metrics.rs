@@ -11,6 +11,9 @@ pub struct AccountMetrics {
     pub sign_ins_reported: Counter,
     pub secured: Counter,
     pub recovery_codes_used: Counter,
+    pub address_changes_requested: Counter,
+    pub address_changes_stopped: Counter,
+    pub addresses_changed: Counter,
     pub deletions_requested: Counter,
     pub deletions_stopped: Counter,
     pub erased: Counter,
@@ -34,6 +37,17 @@ impl AccountMetrics {
             "Recovery codes that users entered in place of a passkey",
             self.recovery_codes_used.clone(),
         );
+        registry.register(
+            "address_changes_requested",
+            "Changes of email addresses that users requested",
+            self.address_changes_requested.clone(),
+        );
+        registry.register(
+            "address_changes_stopped",
+            "Changes of email addresses that a session or a link in a mail stopped",
+            self.address_changes_stopped.clone(),
+        );
+        registry.register("addresses_changed", "Email addresses that were changed", self.addresses_changed.clone());
         registry.register(
             "account_deletions_requested",
             "Accounts that their users closed, to be erased after 14 days",

@@ -1,6 +1,7 @@
 //! The account pages: a user's passkeys, sessions, apps, tokens and workspaces, and the latest events.
 
 pub mod activity;
+pub mod address_change;
 pub mod apps;
 pub mod deletion;
 pub mod export;
@@ -22,8 +23,8 @@ use crate::{
     flows::{
         Actor, RequestMeta,
         account::{
-            deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal, profile::ProfileError,
-            secure::SecureError,
+            address_change::AddressChangeError, deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal,
+            profile::ProfileError, secure::SecureError,
         },
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
@@ -55,6 +56,8 @@ pub enum AccountError {
     Passkey(#[from] PasskeyRefusal),
     #[error("the export was not started or downloaded: {0}")]
     Export(ExportError),
+    #[error("the address is not changed: {0}")]
+    Address(AddressChangeError),
     #[error("the account was not closed: {0}")]
     Deletion(DeletionError),
     #[error("the name was not changed: {0}")]
@@ -144,6 +147,18 @@ impl From<DeletionError> for AccountError {
     }
 }
 
+impl From<AddressChangeError> for AccountError {
+    fn from(error: AddressChangeError) -> Self {
+        match error {
+            AddressChangeError::SessionEnded => Self::NotSignedIn,
+            AddressChangeError::NotRequested => Self::NotFound,
+            AddressChangeError::Database(error) => error.into(),
+            AddressChangeError::Defect(error) => error.into(),
+            refusal => Self::Address(refusal),
+        }
+    }
+}
+
 impl From<ProfileError> for AccountError {
     fn from(error: ProfileError) -> Self {
         match error {
@@ -192,6 +207,8 @@ fn actor<'a>(browser: &Browser, meta: &'a RequestMeta) -> Result<Actor<'a>, Acco
 pub struct AccountOverview {
     /// What the user is called, if the user chose a name.
     pub name: Option<String>,
+    /// The address that the account is to have, if a change is requested.
+    pub new_address: Option<String>,
     pub passkeys: i64,
     pub browsers: i64,
     pub sessions: i64,
@@ -217,6 +234,7 @@ pub async fn overview(app: &App, browser: &Browser) -> Result<AccountOverview, A
     let invitations = received_invitations::pending(app, &db, user_id, None, INVITATIONS_IN_OVERVIEW).await?;
     Ok(AccountOverview {
         name: store::users::find(&db, user_id).await?.and_then(|user| user.name),
+        new_address: store::address_changes::find(&db, user_id, now).await?.map(|change| change.address),
         passkeys: store::passkeys::count_by_user(&db, user_id).await?,
         browsers: store::browser_sessions::count_by_user(&db, user_id, now, browser_session::idle_since(now)).await?,
         sessions: store::grants::count_by_user(&db, user_id, now, rotation::idle_since(now)).await?,

@@ -2,7 +2,8 @@
 //!
 //! 1. The user signed in within the last 15 minutes, by a passkey if one counts. The user and the session are locked.
 //! 2. In one transaction: sessions, MCP tokens, CLI tokens, browsers, consents, invitations and devices, codes that wait to be
-//!    entered, links that revoke a sign-in, passkeys that do not stay, and the removal of all passkeys if someone asked for it.
+//!    entered, links that revoke a sign-in, passkeys that do not stay, and the removal of all passkeys and a change of the address if
+//!    someone asked for them.
 //! 3. The browser of the request gets a new cookie and a new device secret: an attacker may have copies of the old ones.
 //! 4. A mail says so, if there was anything to revoke.
 
@@ -24,7 +25,7 @@ use crate::{
     flows::{
         Actor, RequestMeta,
         account::{
-            AccountError, actor, apps,
+            AccountError, actor, address_change, apps,
             sessions::{self, Sessions},
             signed_in, tokens,
         },
@@ -158,6 +159,7 @@ async fn revoke(
     store::consents::delete_by_user(db, user_id).await?;
     store::invitations::delete_by_inviter(db, user_id).await?;
     let passkeys = remove_passkeys(db, actor, request.keep_passkeys.as_deref(), now).await?;
+    let change_stopped = address_change::stop_of(app, actor.meta, db, user_id).await?;
     let recovery_stopped = passkey_recovery::stop_of(app, actor.meta, db, user_id).await?;
     store::devices::delete_by_user(db, user_id, None).await?;
     store::sign_in_reports::delete_by_user(db, user_id).await?;
@@ -171,7 +173,7 @@ async fn revoke(
         passkeys: passkeys.len() as u64,
         ..live
     };
-    if secured.is_empty() && !recovery_stopped && !codes_removed {
+    if secured.is_empty() && !recovery_stopped && !change_stopped && !codes_removed {
         return Ok(secured);
     }
     let details = json!({ "by": actor.basis.to_string(), "revoked": secured });

@@ -4,7 +4,9 @@
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
 //!    retired, members that were removed or whose role changed, workspaces that were deleted, invitations and consents that
 //!    were revoked, connections that were deleted, disabled or required, and domains that were removed or lost.
-//! 3. No account is erased for a week: a request to keep it may be lost. One that had been erased after the backup is erased again.
+//! 3. No address is changed that a user wanted to change: a request to stop that may be lost. An address that was changed after the
+//!    backup is changed again. No account is erased for a week: a request to keep it may be lost. One that had been erased after the
+//!    backup is erased again.
 //! 4. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;
@@ -21,8 +23,12 @@ use uuid::Uuid;
 
 use crate::{
     app::App,
+    database::Connection,
     flows::{
-        account::deletion::after_restore::{self as deletions, RepeatedRequest},
+        account::{
+            address_change::due,
+            deletion::after_restore::{self as deletions, RepeatedRequest},
+        },
         operator::Operator,
         revocation::{self, RevocationTransaction},
         rotate_signing_keys::{self, RetireKeyError},
@@ -34,6 +40,7 @@ use crate::{
 /// An audit event of a copy: one JSON object a line, with the names of the table's columns.
 #[derive(Debug, Deserialize)]
 pub struct CopiedEvent {
+    id: String,
     at: Timestamp,
     event: String,
     user_id: Option<String>,
@@ -42,6 +49,8 @@ pub struct CopiedEvent {
     subject: Option<String>,
     #[serde(default)]
     details: Value,
+    /// Personal details, sealed, in hexadecimal digits after `\x`.
+    sealed_details: Option<String>,
 }
 
 /// What finishing a restore changed.
@@ -149,23 +158,17 @@ async fn mark_again(
     let (client_id, workspace_id) = (copied.client_id.as_deref(), id_in::<WorkspaceId>(copied.workspace_id.as_deref()));
     let host = copied.details["host"].as_str();
     Ok(match (name, user_id, client_id, workspace_id) {
-        (EventName::UserDisabled, Some(id), _, _) => {
-            let is_stopped = store::account_deletions::delete(db, id).await?;
-            store::users::mark_disabled(db, id, Some(now)).await? || is_stopped
-        }
-        (EventName::UserEnabled, Some(id), _, _) => {
-            let is_stopped = store::account_deletions::delete(db, id).await?;
-            store::users::mark_disabled(db, id, None).await? || is_stopped
-        }
-        (EventName::AccountDeletionRequested | EventName::AccountErased | EventName::AccountKept, Some(id), _, _) => {
-            let by_operator = name == EventName::AccountErased || copied.details["operator"].is_string();
-            let is_kept = name == EventName::AccountKept;
-            let request = RepeatedRequest { is_kept, by_operator, at: copied.at, details: &copied.details };
-            deletions::repeat(transaction.app(), db, id, request).await?
-        }
-        (EventName::TokenLeaked, Some(id), ..) if copied.details["kind"] == "account_link" => {
-            deletions::repeat_replacement(transaction.app(), db, id, &copied.details).await?
-        }
+        (
+            EventName::UserDisabled
+            | EventName::UserEnabled
+            | EventName::AccountDeletionRequested
+            | EventName::AccountErased
+            | EventName::AccountKept
+            | EventName::TokenLeaked
+            | EventName::AddressChanged,
+            Some(id),
+            ..,
+        ) => mark_account_again(transaction, name, id, copied, now).await?,
         (EventName::ClientDisabled, _, Some(id), _) => store::clients::mark_disabled(db, id, Some(now)).await?,
         (EventName::ClientEnabled, _, Some(id), _) => store::clients::mark_disabled(db, id, None).await?,
         (EventName::SupportClientRevoked, ..) => match copied.subject.as_deref().and_then(|id| id.parse().ok()) {
@@ -200,6 +203,37 @@ async fn mark_again(
         }
         _ => false,
     })
+}
+
+async fn mark_account_again(
+    transaction: &RevocationTransaction<'_>,
+    name: EventName,
+    id: UserId,
+    copied: &CopiedEvent,
+    now: Timestamp,
+) -> anyhow::Result<bool> {
+    let (app, db) = (transaction.app(), transaction.db());
+    match name {
+        EventName::UserDisabled | EventName::UserEnabled => {
+            let is_stopped = store::account_deletions::delete(db, id).await?;
+            let disabled_at = (name == EventName::UserDisabled).then_some(now);
+            Ok(store::users::mark_disabled(db, id, disabled_at).await? || is_stopped)
+        }
+        EventName::TokenLeaked if copied.details["kind"] == "account_link" => {
+            Ok(deletions::repeat_replacement(app, db, id, &copied.details).await?)
+        }
+        EventName::AddressChanged => {
+            let details = personal_details(app, db, id, copied).await?;
+            due::repeat(app, db, id, details["email"].as_str()).await
+        }
+        EventName::AccountDeletionRequested | EventName::AccountErased | EventName::AccountKept => {
+            let by_operator = name == EventName::AccountErased || copied.details["operator"].is_string();
+            let is_kept = name == EventName::AccountKept;
+            let request = RepeatedRequest { is_kept, by_operator, at: copied.at, details: &copied.details };
+            Ok(deletions::repeat(app, db, id, request).await?)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Retires a signing key again, unless it is the last one that signs. Then the operator makes a successor first.
@@ -239,4 +273,21 @@ impl CopiedEvent {
         let id = self.details["invitation"].as_str().or(self.subject.as_deref())?;
         id.parse().ok()
     }
+}
+
+/// The personal details of an event, which are sealed under the key of its user. None: the key is gone.
+async fn personal_details(app: &App, db: &Connection, user_id: UserId, copied: &CopiedEvent) -> anyhow::Result<Value> {
+    let sealed = copied.sealed_details.as_deref().and_then(bytes_of);
+    let key = store::audit_keys::list_users(db, &[user_id]).await?.pop();
+    let (Some(sealed), Some((_, key)), Ok(id)) = (sealed, key, copied.id.parse::<Uuid>()) else {
+        return Ok(Value::Null);
+    };
+    let key = app.audit_keys.open_user(user_id, &key)?;
+    Ok(Value::Object(key.open_details(id.into(), &sealed)?))
+}
+
+/// The bytes of a `bytea` as PostgreSQL writes it into JSON.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?.as_bytes();
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

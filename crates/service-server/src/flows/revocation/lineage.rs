@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::{
     flows::{
         RequestMeta,
+        account::address_change::Stop,
         operator::Operator,
         recovery_codes::{self, RemovedBy},
         revocation::RevocationTransaction,
@@ -128,6 +129,7 @@ impl LineageRevocation<'_> {
         store::passkeys::delete_several(transaction.db(), self.user_id, &keys(&[Made::Passkey])).await?;
         self.remove_recovery_codes(transaction, made).await?;
         self.tell_of_passkeys(transaction, made).await?;
+        self.stop_address_change(transaction, made).await?;
         // The removal of recovery codes is recorded where they are removed.
         let recorded = made.iter().filter(|made| made.kind != Made::RecoveryCodes);
         let events = recorded.map(|made| self.revoked_event(made, transaction.now()));
@@ -152,6 +154,22 @@ impl LineageRevocation<'_> {
             recovery_codes::remove_without_passkey(app, by, db, self.user_id).await?;
         }
         Ok(())
+    }
+
+    /// Stops a change of the address that a session requested, and tells the user.
+    async fn stop_address_change(
+        &self,
+        transaction: &RevocationTransaction<'_>,
+        made: &[LineageItem],
+    ) -> anyhow::Result<()> {
+        if !made.iter().any(|made| made.kind == Made::AddressChange) {
+            return Ok(());
+        }
+        let (app, db, now) = (transaction.app(), transaction.db(), transaction.now());
+        match store::address_changes::delete(db, self.user_id).await? {
+            Some(address) => Stop { user_id: self.user_id, address, now }.tell(app, db).await,
+            None => Ok(()),
+        }
     }
 
     /// Sends the user a mail about each passkey that was removed.
@@ -191,6 +209,7 @@ impl LineageRevocation<'_> {
             Made::Invitation => EventName::InvitationRevoked,
             Made::Passkey => EventName::PasskeyRemoved,
             Made::RecoveryCodes => EventName::RecoveryCodesRemoved,
+            Made::AddressChange => EventName::AddressChangeStopped,
         };
         let details = json!({ "madeBy": made.made_by, "reason": self.event.reason().as_str() });
         let event = match self.cause {

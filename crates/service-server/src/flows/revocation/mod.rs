@@ -27,7 +27,7 @@ use crate::{
     app::App,
     crypto::random,
     database::{self, Connection},
-    flows::{operator::Operator, sign_in::email_key::email_key, sso::routes},
+    flows::{account::address_change::Stop, operator::Operator, sign_in::email_key::email_key, sso::routes},
     store::{self, audit_events::NewAuditEvent, grants::GrantSelection},
 };
 
@@ -200,6 +200,8 @@ impl<'a> RevocationTransaction<'a> {
         store::consents::delete_without_sessions(&self.db, user_id, now, rotation::idle_since(now)).await?;
         // The user could no longer stop the removal of all passkeys.
         store::passkey_recoveries::delete(&self.db, user_id).await?;
+        // Nor a change of the address.
+        store::address_changes::delete(&self.db, user_id).await?;
         Ok(true)
     }
 
@@ -264,7 +266,8 @@ pub async fn enable_user(app: &App, operator: &Operator, address: &Address) -> R
     Ok(user_id)
 }
 
-/// Revokes all sessions of a user and forgets their devices. The user can sign in again; CLI tokens stay valid.
+/// Revokes all sessions of a user, forgets their devices, and stops a change of the address. The user can sign in again; CLI tokens stay
+/// valid.
 pub async fn sign_out_user(app: &App, operator: &Operator, address: &Address) -> Result<UserId, RevocationError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
@@ -276,6 +279,10 @@ pub async fn sign_out_user(app: &App, operator: &Operator, address: &Address) ->
     store::browser_sessions::delete_by_user(transaction.db(), user_id, None).await?;
     store::devices::delete_by_user(transaction.db(), user_id, None).await?;
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
+    if let Some(address) = store::address_changes::delete(transaction.db(), user_id).await? {
+        let event = operator.event(EventName::AddressChangeStopped, now, json!({}))?.user(user_id);
+        Stop { user_id, address, now }.record(app, transaction.db(), event).await?;
+    }
     operator.event(EventName::UserSignedOut, now, json!({}))?.user(user_id).insert(transaction.db()).await?;
     finish(app, transaction).await?;
     Ok(user_id)
@@ -315,15 +322,18 @@ pub async fn delete_workspace(
 }
 
 /// Revokes every session and every token of all users, as after a restore. The database has lost the revocations that were
-/// committed after the backup, so no older credential can be trusted. No account is erased for a week.
+/// committed after the backup, so no older credential can be trusted. No account is erased for a week,
+/// and no address is changed that a user had wanted to change.
 pub async fn bump_epoch(app: &App, operator: &Operator) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin)?;
     operator.event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
     finish(app, transaction).await?;
-    // Requests to keep an account may be lost, too.
+    // Requests to keep an account or an address may be lost, too.
     let db = app.background_database.connect().await?;
+    let stopped = store::address_changes::delete_all(&db).await;
+    stopped.context("every credential is revoked, but the changes of addresses are not stopped: run it again")?;
     let postponed = store::account_deletions::postpone_all(&db, later(now, lifetimes::ERASURE_AFTER_RESTORE)).await;
     postponed
         .context("every credential is revoked, but the erasures of closed accounts are not postponed: run it again")?;

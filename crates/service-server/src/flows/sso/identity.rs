@@ -97,6 +97,10 @@ impl ProvenIdentity<'_> {
                 if !store::users::lock_enabled(&db, user_id).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::AccountDisabled)));
                 }
+                if store::users::find_address(&db, user_id).await? != linked {
+                    // The address was changed meanwhile.
+                    return Ok(None);
+                }
                 if !self.is_routed(&db, linked.as_ref()).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain)));
                 }

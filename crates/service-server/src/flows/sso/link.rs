@@ -137,6 +137,10 @@ async fn link(proven: &ProvenIdentity<'_>, browser: &mut Browser, user_id: UserI
     if !is_enabled || !proven.is_routed(transaction.db(), identity.address.as_ref()).await? {
         return Err(SsoError::NotAvailable);
     }
+    if store::users::find_address(transaction.db(), user_id).await? != identity.address {
+        // The address was changed after the code was entered.
+        return Err(SsoError::NotAvailable);
+    }
     let was_linked = remove_others(proven, &mut transaction, browser, user_id).await?;
     let db = transaction.db();
     if !proven.link(db, user_id).await? {
@@ -178,6 +182,7 @@ async fn remove_others(
     store::browser_sessions::delete_by_user(transaction.db(), user_id, Some(browser.id)).await?;
     store::devices::delete_by_user(transaction.db(), user_id, None).await?;
     store::invitations::delete_by_inviter(transaction.db(), user_id).await?;
+    store::address_changes::delete(transaction.db(), user_id).await?;
     store::consents::delete_without_sessions(transaction.db(), user_id, now, rotation::idle_since(now)).await?;
     Ok(true)
 }

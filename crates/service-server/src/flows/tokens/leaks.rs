@@ -10,7 +10,9 @@ use service_api::{
     errors::Reason,
     ids::UserId,
     leaks::{Leaked, MOST_REPORTED},
-    token::{BrowserSession, CliToken, Client, DeviceSecret, KeepAccount, PresentedToken, SignInReport, Token},
+    token::{
+        AddressLink, BrowserSession, CliToken, Client, DeviceSecret, KeepAccount, PresentedToken, SignInReport, Token,
+    },
 };
 use service_rules::{Timestamp, cli_tokens::FieldError, lifetimes, limits::Limited, lineage, signing::later};
 
@@ -20,7 +22,7 @@ use crate::{
     database,
     flows::{
         RequestMeta,
-        account::deletion,
+        account::{address_change::Stop, deletion},
         authenticate,
         oauth::revoke,
         rate_limit::NetworkLimit,
@@ -31,7 +33,10 @@ use crate::{
         sign_in::{browser_session, devices},
     },
     mail::{self, Email, MadeThings},
-    store::{self, audit_events::NewAuditEvent, browser_sessions::CookieKey, sign_in_reports::ReportKey},
+    store::{
+        self, address_changes::LinkKey, audit_events::NewAuditEvent, browser_sessions::CookieKey,
+        sign_in_reports::ReportKey,
+    },
 };
 
 /// Why a report of leaked tokens is not accepted.
@@ -91,6 +96,8 @@ impl Reporting<'_> {
             self.revoke_device(&secret).await
         } else if let Some(secret) = Token::<SignInReport>::parse(text) {
             self.delete_sign_in_report(&secret).await
+        } else if let Some(link) = Token::<AddressLink>::parse(text) {
+            self.stop_address_change(&link).await
         } else if let Some(link) = Token::parse(text) {
             self.replace_account_link(&link).await
         } else {
@@ -143,6 +150,20 @@ impl Reporting<'_> {
             event.subject(&found.session_id).insert(&db).await?;
         }
         Ok(db.commit().await?)
+    }
+
+    /// Stops the change of the address that a link confirms: the finder must not confirm it. The user can request it again.
+    async fn stop_address_change(&self, link: &Token<AddressLink>) -> anyhow::Result<()> {
+        let key = LinkKey::of(link);
+        let db = self.app.database.begin().await?;
+        let Some((found, _)) = store::address_changes::find_by_link(&db, &key, self.now).await? else { return Ok(()) };
+        store::users::lock(&db, found.user_id).await?;
+        if let Some(address) = store::address_changes::delete_by_link(&db, &key).await? {
+            let event = self.event("address_link")?.user(found.user_id).subject(found.id);
+            Stop { user_id: found.user_id, address, now: self.now }.record(self.app, &db, event).await?;
+            db.commit().await?;
+        }
+        Ok(())
     }
 
     /// Makes the link that keeps a closed account invalid, and mails another one.

@@ -14,6 +14,7 @@ use service_rules::{
 use crate::{
     flows::{
         account::{
+            address_change::AddressChangeError,
             deletion::{DeletionError, WorkspacesOfLeaver},
             export::ExportError,
             profile::ProfileError,
@@ -326,6 +327,33 @@ pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
         ExportError::Busy => EdgeError::Busy.into(),
         ExportError::Database(error) => error.into(),
         ExportError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to a change of the address that was not requested, read or stopped. One error is about the bearer token, and has its
+/// challenge.
+#[must_use]
+pub fn address_change(failure: AddressChangeError, base_url: &str) -> ApiError {
+    match failure {
+        AddressChangeError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        AddressChangeError::InvalidAddress(_) => {
+            FieldError { field: "email", message: "is not a valid email address".into() }.into()
+        }
+        AddressChangeError::Same => {
+            FieldError { field: "email", message: "is the address of the account".into() }.into()
+        }
+        AddressChangeError::SsoRequired(domain) => {
+            let text = format!(
+                "Single sign-on is required in {domain}, so this address can't be changed here. Ask your administrator."
+            );
+            error(Conflict, text)
+        }
+        AddressChangeError::NotRequested => {
+            error(NotFound, "No change of the address is requested. Request one with POST.")
+        }
+        AddressChangeError::Limited(limited) => limited.into(),
+        AddressChangeError::Database(error) => error.into(),
+        AddressChangeError::Defect(error) => error.into(),
     }
 }
 

@@ -5,7 +5,9 @@ use service_rules::{authorization::RedirectError, registration::RegistrationErro
 
 use crate::{
     flows::{
-        account::{deletion::keep::KeepError, reported_sign_in::SignInReportError},
+        account::{
+            address_change::links::AddressLinkError, deletion::keep::KeepError, reported_sign_in::SignInReportError,
+        },
         oauth::{authorize::AuthorizeError, client_metadata::ClientMetadataError, consent_prompt::ConsentError},
     },
     http::errors::{ApiError, error},
@@ -22,6 +24,8 @@ pub enum PageProblem {
     ForeignFlow,
     /// The link in a mail about a new sign-in was used, or has expired.
     ReportGone,
+    /// The change of a link was made, stopped, replaced or not confirmed in time.
+    AddressLinkGone,
     /// The link that keeps an account was used, or the account is erased.
     KeepGone,
     UnknownApp,
@@ -134,6 +138,17 @@ impl From<ConsentError> for ApiError {
             }
             ConsentError::Database(error) => error.into(),
             ConsentError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<AddressLinkError> for ApiError {
+    fn from(failure: AddressLinkError) -> Self {
+        match failure {
+            AddressLinkError::NotFound => error(NotFound, "The address was changed, the change was stopped, or the link has expired.")
+                .on_page(PageProblem::AddressLinkGone),
+            AddressLinkError::Database(error) => error.into(),
+            AddressLinkError::Defect(error) => error.into(),
         }
     }
 }

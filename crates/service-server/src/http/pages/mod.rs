@@ -2,6 +2,7 @@
 //! embed them.
 
 pub mod account;
+pub mod address_link;
 pub mod authorize;
 mod confirm;
 pub mod confirmation;

@@ -117,6 +117,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
         },
         PageProblem::ForeignFlow => expired(&t.foreign_flow),
         PageProblem::ReportGone => report_gone(texts),
+        PageProblem::AddressLinkGone => address_link_gone(texts),
         PageProblem::KeepGone => keep_gone(texts),
         PageProblem::UnknownApp => wrong_link(texts, &t.unknown_app),
         PageProblem::DisabledApp => wrong_link(texts, &t.disabled_app),
@@ -152,6 +153,17 @@ fn report_gone(texts: &Texts) -> Problem<'_> {
         text: &texts.sign_in_report.gone_text,
         next: &texts.sign_in_report.gone_next,
         link: Some(Link { href: "/account/secure", text: &texts.account.secure.title }),
+        ..Problem::default()
+    }
+}
+
+/// What a page says about a link of a change that is over.
+fn address_link_gone(texts: &Texts) -> Problem<'_> {
+    Problem {
+        heading: &texts.address_link.gone,
+        text: &texts.address_link.gone_text,
+        next: &texts.address_link.gone_next,
+        link: Some(Link { href: "/account/address", text: &texts.account.address.title }),
         ..Problem::default()
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod account_exports;
+pub mod address_change;
 pub mod audit_events;
 pub mod cli_tokens;
 pub mod connections;

@@ -74,6 +74,8 @@ async fn use_the_rest(server: &TestServer, ann: &SignedIn) -> Result<()> {
     server
         .sql(&format!(
             "insert into recovery_codes values ('{id}', shard_of('{id}'), gen_random_uuid(), '{{}}', 'x', '{now}');
+             insert into address_changes values ('{id}', shard_of('{id}'), gen_random_uuid(), 'ann.lee@acme.test', 'c', 'n', 1, 'x',
+                 '{now}', '2030-01-01Z');
              insert into passkey_recoveries values ('{id}', shard_of('{id}'), '{now}', '2030-01-01Z');
              insert into sign_in_reports values ('y', shard_of('{id}'), '{id}', 'x', null, '{now}', '2030-01-01Z');
              insert into blocked_workspaces values ('{id}', gen_random_uuid(), shard_of('{id}'), 'Blocked', '{now}');

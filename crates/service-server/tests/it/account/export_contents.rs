@@ -252,7 +252,7 @@ fn an_export_has_nothing_of_other_users_that_lists_do_not_show_ex_04() -> Result
 }
 
 /// Columns that lead to a user, and why an export leaves their table out.
-const LEFT_OUT: [(&str, &str); 24] = [
+const LEFT_OUT: [(&str, &str); 25] = [
     ("authorization_codes", "a digest, for a minute; the session that it opened is exported"),
     ("audit_user_keys", "a key"),
     ("connections", "settings of a workspace"),
@@ -269,6 +269,7 @@ const LEFT_OUT: [(&str, &str); 24] = [
     ("passkey_users", "random bytes for authenticators"),
     ("pack_search", "an index of the packs"),
     ("account_deletions", "who has a row is signed out, and starts no export"),
+    ("address_changes", "in account.json"),
     ("recovery_codes", "digests; how many are left is in account.json"),
     ("sign_in_flows", "a sign-in in progress, by browser, for an hour"),
     ("suppressed_addresses", "in account.json"),

@@ -1,5 +1,6 @@
 //! A user's own account: its pages and its sessions.
 
+pub(crate) mod address_change;
 pub(crate) mod confirmations;
 pub(crate) mod deletion;
 pub(crate) mod erasure;

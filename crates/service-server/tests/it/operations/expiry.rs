@@ -110,6 +110,8 @@ pub(crate) async fn use_everything(server: &TestServer, dns: &DnsServer) -> Resu
             "insert into outbox values (gen_random_uuid(), 7, 'x', 0, '2030-01-01Z', '2027-01-16Z');
              insert into suppressed_addresses values ('x', 7, 1, '2027-01-16Z');
              insert into sign_in_reports values ('x', 7, gen_random_uuid(), 'x', null, '2027-01-15Z', '2027-01-16Z');
+             insert into address_changes values (gen_random_uuid(), 0, gen_random_uuid(), 'x@acme.test', 'c', 'n', 1, 'x',
+                 '2027-01-15Z', '2027-01-16Z');
              insert into account_exports values
                  (gen_random_uuid(), 7, gen_random_uuid(), 'x', '2027-01-15Z', '2027-01-16Z', 0, null, null, null, 0, 0, 0);
              insert into client_assertions values ('x', 7, '2027-01-16Z');

@@ -16,6 +16,7 @@ pub(crate) mod moving_a_shard;
 pub(crate) mod outages;
 pub(crate) mod processes;
 pub(crate) mod reloading;
+mod restored_addresses;
 pub(crate) mod restores;
 pub(crate) mod retention;
 pub(crate) mod shards;

@@ -53,7 +53,12 @@ async fn forms(server: &TestServer, tab: &Tab, client: &str) -> Result<Vec<Strin
     let begun = tab.get(&asking(client, &[("prompt", "consent")])).await?;
     let flow_id = begun.next()?.rsplit('/').next().unwrap_or_default().to_owned();
     let session_id = server.sql("select id from grants limit 1").await?.unwrap_or_default();
-    let others = [&endpoints::AUTHORIZE_BY_FORM, &endpoints::REVOKE_REPORTED_SIGN_IN, &endpoints::KEEP_ACCOUNT];
+    let others = [
+        &endpoints::AUTHORIZE_BY_FORM,
+        &endpoints::REVOKE_REPORTED_SIGN_IN,
+        &endpoints::KEEP_ACCOUNT,
+        &endpoints::USE_ADDRESS_LINK,
+    ];
     let is_form = |endpoint: &&&Endpoint| {
         endpoint.method == endpoints::Method::Post
             && endpoint.access == Access::Browser

@@ -1,6 +1,7 @@
 //! Helpers that several tests share.
 
 pub(crate) mod access;
+pub(crate) mod address_change;
 pub(crate) mod admin;
 pub(crate) mod audit;
 pub(crate) mod authority;

@@ -290,6 +290,7 @@ async fn account(app: &App, actor: &Actor<'_>) -> anyhow::Result<AccountData> {
         email: user.email,
         name: user.name,
         passkey_removal_due_at: store::passkey_recoveries::find(&db, user_id).await?,
+        address_change: store::address_changes::find(&db, user_id, app.clock.now()).await?.map(Into::into),
         recovery_codes: store::recovery_codes::find(&db, user_id).await?,
         single_sign_on: personal_data::find_last_connection(&db, user_id).await?,
     })

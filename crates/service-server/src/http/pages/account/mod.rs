@@ -1,6 +1,7 @@
 //! `/account`: the pages on which a user manages their account. One file a page; what they share is here.
 
 pub mod activity;
+pub mod address;
 pub mod apps;
 pub mod data;
 pub mod delete;
@@ -157,6 +158,7 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
         | AccountError::Token(_)
         | AccountError::Passkey(_)
         | AccountError::Export(_)
+        | AccountError::Address(_)
         | AccountError::Deletion(_)
         | AccountError::Profile(_) => see_other("/sign-in"),
         AccountError::Database(broken) => Err(broken.into()),
@@ -190,6 +192,7 @@ async fn after_form(
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
             Ok(FormOutcome::Problem(FormProblem { status, text }))
         }
+        Err(AccountError::Address(refusal)) => Ok(FormOutcome::Problem(address::refused(t, &refusal))),
         Err(AccountError::Deletion(refusal)) => Ok(FormOutcome::Problem(delete::refused(t, &refusal))),
         Err(AccountError::Profile(refusal)) => Ok(FormOutcome::Problem(overview::refused(t, &refusal))),
         Err(AccountError::Export(refusal)) => Ok(FormOutcome::Problem(data::refused(t, &refusal))),

@@ -41,6 +41,8 @@ struct Overview<'a> {
     parts: Vec<Part<'a>>,
     invitations: Vec<InvitationShown>,
     events: Vec<EventShown>,
+    /// What is said about a change of the address that is requested.
+    address_change: Option<Sentence>,
     /// The name of the user, or what the user entered instead.
     name: String,
     max_name: usize,
@@ -113,6 +115,7 @@ async fn overview_page(reader: Reader<'_>, refused: Option<RefusedName<'_>>) -> 
         parts,
         invitations: overview.invitations.iter().map(|invitation| InvitationShown::of(moments, invitation)).collect(),
         events: overview.events.iter().map(|event| EventShown::of(moments, event)).collect(),
+        address_change: overview.new_address.map(|email| t.account.address.pending.with("email", email)),
         name: entered.map(str::to_owned).or(overview.name).unwrap_or_default(),
         max_name: MAX_NAME,
     };
