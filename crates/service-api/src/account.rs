@@ -20,6 +20,8 @@ pub struct Account {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub name: Option<String>,
+    /// Whether only a passkey or a recovery code signs the user in.
+    pub requires_passkey: bool,
     /// When the account was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,

@@ -85,6 +85,9 @@ event_names! {
     SignInReported = "sign_in.reported", "Sign-in reported as someone else’s, and revoked";
     AccountRenamed = "account.renamed", "Name changed";
     AccountSecured = "account.secured", "Account secured";
+    PasskeyAwaited = "sign_in.passkey_awaited", "Right code entered, and a passkey required";
+    PasskeyRequired = "account.passkey_required", "Passkey required to sign in";
+    PasskeyNotRequired = "account.passkey_not_required", "Passkey no longer required to sign in";
     AddressChangeRequested = "account.address_change_requested", "Change of the email address requested";
     AddressChangeConfirmed = "account.address_change_confirmed", "Change of the email address confirmed";
     AddressChangeStopped = "account.address_change_stopped", "Change of the email address stopped";

@@ -22,6 +22,12 @@ pub(crate) enum AccountCommand {
         #[arg(long, conflicts_with = "email")]
         stop: bool,
     },
+    /// Require a passkey to sign in, so that codes no longer do; signs you out everywhere else
+    RequirePasskey {
+        /// Allow codes again
+        #[arg(long)]
+        stop: bool,
+    },
     /// Revoke everything but this session, after someone else got into your account
     Secure {
         /// Keep these passkeys, and remove all others. Default: remove those added in the last 7 days

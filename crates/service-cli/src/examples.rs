@@ -85,6 +85,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("account", &["service account secure"]),
     ("account show", &["service account show", "service account show --json"]),
     ("account rename", &["service account rename 'Ann Lee'"]),
+    ("account require-passkey", &["service account require-passkey", "service account require-passkey --stop"]),
     (
         "account change-address",
         &["service account change-address ann.lee@acme.example", "service account change-address --stop"],

@@ -47,6 +47,8 @@ pub enum IdentityError {
     ForeignDomain,
     #[error("the account is disabled")]
     AccountDisabled,
+    #[error("the user requires a passkey")]
+    PasskeyRequired,
 }
 
 impl IdentityError {
@@ -59,6 +61,7 @@ impl IdentityError {
             Self::UnverifiedAddress => "unverified_address",
             Self::ForeignDomain => "foreign_domain",
             Self::AccountDisabled => "account_disabled",
+            Self::PasskeyRequired => "passkey_required",
         }
     }
 }

@@ -10,6 +10,8 @@
 //! The first passkey counts for that [`PASSKEY_NEW`](lifetimes::PASSKEY_NEW) seconds after it was added. Otherwise an attacker with
 //! one stolen code could add a passkey, and the user, who has none, could no longer remove it. A passkey of which another device
 //! has a copy does not count.
+//!
+//! A user may require a passkey to sign in. Then a code opens no session, and only leads to the page that asks for the passkey.
 
 use crate::{Timestamp, lifetimes, signing::later};
 

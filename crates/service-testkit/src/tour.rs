@@ -265,6 +265,14 @@ async fn passkey_tour(
     browser.click("form[action='/account/security/recovery-codes'] button").await?;
     browser.wait_for("ol code").await?;
     look("recovery-codes", browser).await?;
+    // The right code was entered, and the user requires a passkey.
+    let again = authorize_url(server, "service-cli", "http://127.0.0.1:7777/callback", "read write");
+    browser.go(&format!("{again}&prompt=login")).await?;
+    let waiting = "code_user_id = u.id, code_entered_at = f.created_at, email = u.email";
+    server.sql(&format!("update sign_in_flows f set {waiting} from users u where u.id = '{owner}'")).await?;
+    browser.run("location.reload()").await?;
+    browser.wait_for("#lost").await?;
+    look("sign-in-passkey", browser).await?;
     server.sql(&counting(30)).await?;
     browser.go(&security).await?;
     question(browser, "a[href^='/account/security/passkeys/']", "account-confirm-passkey", look).await

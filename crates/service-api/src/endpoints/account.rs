@@ -28,6 +28,21 @@ operations! {
              address. Renaming is limited to 20 times in 24 hours.",
         );
 
+    /// Require a passkey to sign in
+    REQUIRE_PASSKEY(Account, "requirePasskey"): () => Account =
+        post("/v1/account/passkey-requirement", RecentSignIn(WRITE)).returns(200).fails(&[Conflict]).note(
+            "From then on, only a passkey or a recovery code signs you in: a code at the token endpoint is answered with \
+             `invalid_grant` and `details.signInMethod` = `passkey`. All other sessions and browsers are signed out, because they may have \
+             begun with a code. CLI tokens stay valid. If no passkey counts yet, or your company requires single sign-on, the \
+             response is 409. The requirement ends when you remove the last passkey.",
+        );
+
+    /// Allow signing in by code again
+    ALLOW_CODES(Account, "allowCodes"): () => () =
+        delete("/v1/account/passkey-requirement", RecentSignIn(WRITE)).note(
+            "If no passkey is required, nothing changes.",
+        );
+
     /// Change your email address
     CHANGE_ADDRESS(Account, "changeAddress"): ChangeAddress => AddressChange =
         post("/v1/account/address-change", RecentSignIn(WRITE)).takes().returns(202).fails(&[Conflict, ValidationFailed]).note(

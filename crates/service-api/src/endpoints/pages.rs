@@ -16,6 +16,7 @@ pub const SHOW_SIGN_IN: Endpoint = page(Method::Get, "/sign-in/{flowId}");
 pub const SEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}");
 pub const USE_PASSKEY: Endpoint = page(Method::Post, "/sign-in/{flowId}/passkey");
 pub const USE_RECOVERY_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/recovery-code");
+pub const LOST_PASSKEYS: Endpoint = page(Method::Post, "/sign-in/{flowId}/lost-passkeys");
 pub const SHOW_CODE: Endpoint = page(Method::Get, "/sign-in/{flowId}/code");
 pub const ENTER_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/code");
 pub const RESEND_CODE: Endpoint = page(Method::Post, "/sign-in/{flowId}/resend");
@@ -52,6 +53,8 @@ pub const ACCOUNT_NEW_PASSKEY: Endpoint = page(Method::Post, "/account/security/
 pub const ACCOUNT_ADD_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys");
 pub const ACCOUNT_BEGIN_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery");
 pub const ACCOUNT_STOP_PASSKEY_RECOVERY: Endpoint = page(Method::Post, "/account/security/recovery/stop");
+pub const ACCOUNT_REQUIRE_PASSKEY: Endpoint = page(Method::Post, "/account/security/require-passkey");
+pub const ACCOUNT_ALLOW_CODES: Endpoint = page(Method::Post, "/account/security/allow-codes");
 pub const ACCOUNT_CREATE_RECOVERY_CODES: Endpoint = page(Method::Post, "/account/security/recovery-codes");
 pub const ACCOUNT_RENAME_PASSKEY: Endpoint = page(Method::Post, "/account/security/passkeys/{passkeyId}/rename");
 pub const ACCOUNT_CONFIRM_REMOVE_PASSKEY: Endpoint = page(Method::Get, "/account/security/passkeys/{passkeyId}/remove");
@@ -154,6 +157,7 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &SEND_CODE,
     &USE_PASSKEY,
     &USE_RECOVERY_CODE,
+    &LOST_PASSKEYS,
     &SHOW_CODE,
     &ENTER_CODE,
     &RESEND_CODE,
@@ -183,6 +187,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &ACCOUNT_ADD_PASSKEY,
     &ACCOUNT_BEGIN_PASSKEY_RECOVERY,
     &ACCOUNT_STOP_PASSKEY_RECOVERY,
+    &ACCOUNT_REQUIRE_PASSKEY,
+    &ACCOUNT_ALLOW_CODES,
     &ACCOUNT_CREATE_RECOVERY_CODES,
     &ACCOUNT_RENAME_PASSKEY,
     &ACCOUNT_CONFIRM_REMOVE_PASSKEY,

@@ -1,4 +1,5 @@
-//! `service account`: shows and renames the account, changes its address, revokes everything but this session, or closes the account.
+//! `service account`: shows and renames the account, changes its address, requires a passkey, revokes everything but this session, or
+//! closes the account.
 
 use std::cell::RefCell;
 
@@ -29,6 +30,8 @@ pub(super) async fn run(context: &Context, command: AccountCommand) -> Result<()
         AccountCommand::Rename { name } => rename(context, &name).await,
         AccountCommand::ChangeAddress { email: Some(email), .. } => change_address(context, &email).await,
         AccountCommand::ChangeAddress { email: None, .. } => stop_address_change(context).await,
+        AccountCommand::RequirePasskey { stop: false } => require_passkey(context).await,
+        AccountCommand::RequirePasskey { stop: true } => allow_codes(context).await,
         AccountCommand::Secure { keep_passkeys } => secure(context, &keep_passkeys).await,
         AccountCommand::Delete => delete(context).await,
         AccountCommand::Export { output } => account_export::run(context, output).await,
@@ -41,8 +44,9 @@ async fn show(context: &Context) -> Result<(), Failure> {
     let change = find_address_change(context, &connection).await?;
     let name = account.name.as_deref().map_or("none".to_owned(), strip_control);
     let mut shown = format!(
-        "Email:    {}\nName:     {name}\nCreated:  {}\nID:       {}",
+        "Email:    {}\nName:     {name}\nSign-in:  {}\nCreated:  {}\nID:       {}",
         strip_control(&account.email),
+        if account.requires_passkey { "only by passkey or recovery code" } else { "by code or passkey" },
         format_date(account.created_at),
         account.id
     );
@@ -80,6 +84,26 @@ async fn stop_address_change(context: &Context) -> Result<(), Failure> {
     })?;
     context.output.success("The change is stopped. Your address stays.");
     context.output.result(&json!({ "stopped": true }), "")
+}
+
+async fn require_passkey(context: &Context) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    context.output.info("A code from your email then no longer signs you in, and you are signed out everywhere else.");
+    context.output.info("Without a second passkey or recovery codes, replacing a lost passkey takes 24 hours.");
+    let question = "Require a passkey to sign in?";
+    if !prompt::confirm_action(context.terminal(), context.global.yes, "require a passkey", question).await? {
+        return Err(Failure::new(FailureCode::ConfirmationRequired, "Nothing was changed."));
+    }
+    let account = connection.call(context, async |client, token| client.require_passkey(token).await).await?;
+    context.output.success("From now on, only a passkey or a recovery code signs you in.");
+    context.output.result(&json!({ "account": account }), "")
+}
+
+async fn allow_codes(context: &Context) -> Result<(), Failure> {
+    let connection = Connection::open(context)?;
+    connection.call(context, async |client, token| client.allow_codes(token).await).await?;
+    context.output.success("A code from your email signs you in again.");
+    context.output.result(&json!({ "requiresPasskey": false }), "")
 }
 
 /// The change of the address that is requested, if any.

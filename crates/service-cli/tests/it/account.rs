@@ -3,7 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::machine::{EMAIL, run};
+use crate::{
+    machine::{EMAIL, run},
+    passkey::make_passkey_that_counts,
+};
 
 #[test]
 fn securing_lists_what_is_revoked_and_keeps_this_session() -> Result<()> {
@@ -91,6 +94,25 @@ fn a_change_of_the_address_is_requested_shown_and_stopped() -> Result<()> {
         ensure!(none.contains("error: No change of your address is requested."), "{none}");
         let object: Value = serde_json::from_str(&machine.run(&["account", "show", "--json"]).await?.stdout)?;
         assert_eq!(object["addressChange"], Value::Null);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_passkey_is_required_and_codes_are_allowed_again() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        let none = machine.show(&["account", "require-passkey", "--yes"]).await?;
+        ensure!(none.contains("Add a passkey on the account page first.") && none.ends_with("exit 1"), "{none}");
+        make_passkey_that_counts(server, machine).await?;
+        let asked = machine.show(&["account", "require-passkey"]).await?;
+        ensure!(asked.contains("--yes"), "{asked}");
+        let required = machine.show(&["account", "require-passkey", "--yes"]).await?;
+        ensure!(required.contains("ok: From now on, only a passkey or a recovery code signs you in."), "{required}");
+        let shown = machine.show(&["account", "show"]).await?;
+        ensure!(shown.contains("Sign-in:  only by passkey or recovery code"), "{shown}");
+        let allowed = machine.show(&["account", "require-passkey", "--stop"]).await?;
+        ensure!(allowed.contains("ok: A code from your email signs you in again."), "{allowed}");
         Ok(())
     })
 }

@@ -6,6 +6,7 @@ use service_testkit::server::TestServer;
 
 use crate::{
     machine::{EMAIL, Machine, run, run_with},
+    passkey::make_passkey_that_counts,
     pty::{CTRL_C, Pty},
     whoami::create_token,
 };
@@ -45,6 +46,26 @@ fn over_ssh_a_code_signs_in() -> Result<()> {
         machine.register_secrets();
         assert_eq!(exit, Some(0));
         assert_eq!(machine.sign_in()?["store"], "file");
+        Ok(())
+    })
+}
+
+#[test]
+fn where_a_passkey_is_required_the_browser_goes_on_after_the_code() -> Result<()> {
+    run(async |server, machine| {
+        machine.log_in(server).await?;
+        make_passkey_that_counts(server, machine).await?;
+        server.sql("update users set requires_passkey = true").await?;
+        server.advance(61);
+        let arguments = format!("login --force --email {EMAIL} --method code --store file");
+        let mut pty = Pty::start(machine, &arguments, &[("BROWSER", "true")])?;
+        pty.expect("Code: ").await?;
+        let code = mailed_code(server).await?;
+        pty.line(&code).await?;
+        pty.expect("Your account requires a passkey, which needs a browser.").await?;
+        pty.expect("/oauth/authorize?").await?;
+        pty.press(CTRL_C).await?;
+        assert_ne!(pty.end().await?.1, Some(0));
         Ok(())
     })
 }

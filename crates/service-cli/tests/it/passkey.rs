@@ -3,11 +3,18 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use service_api::ids::UserId;
+use service_testkit::server::TestServer;
 
 use crate::machine::{EMAIL, Machine, run};
 
 fn user_id(machine: &Machine) -> Result<UserId> {
     Ok(machine.sign_in()?["user"]["id"].as_str().context("no user")?.parse()?)
+}
+
+/// Adds a passkey to the account that is signed in, as if that was long ago.
+pub(crate) async fn make_passkey_that_counts(server: &TestServer, machine: &Machine) -> Result<()> {
+    server.make_passkey(user_id(machine)?, "MacBook").await?;
+    server.sql("update passkeys set counts_from = created_at - interval '1 day'").await.map(drop)
 }
 
 #[test]

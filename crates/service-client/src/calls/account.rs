@@ -43,6 +43,17 @@ impl Client {
         self.call_with(&endpoints::RENAME_ACCOUNT, &[], &body).bearer(token).send().await
     }
 
+    /// Requires a passkey to sign in: codes no longer do, and all other sessions are signed out. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if no passkey counts.
+    pub async fn require_passkey(&self, token: &AccessToken) -> Result<Account, Error> {
+        self.call(&endpoints::REQUIRE_PASSKEY, &[]).bearer(token).send().await
+    }
+
+    /// Allows to sign in by code again. Fails with `insufficient_user_authentication` if the user signed in more than 15 minutes ago.
+    pub async fn allow_codes(&self, token: &AccessToken) -> Result<(), Error> {
+        self.call(&endpoints::ALLOW_CODES, &[]).bearer(token).send().await
+    }
+
     /// Requests another email address. A link is sent to the current and to the new one, which both confirm the change. Fails with
     /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if single sign-on is
     /// required in the domain of either address.

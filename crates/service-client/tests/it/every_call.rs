@@ -287,6 +287,11 @@ async fn passkeys(server: &TestServer, client: &Client, ann: &TokenResponse) -> 
     assert_eq!(client.rename_passkey(token, id, "Work laptop").await?.name, "Work laptop");
     let renamed = client.rename_account(token, "Ann Lee").await?;
     assert_eq!((renamed.name.as_deref(), client.read_account(token).await?), (Some("Ann Lee"), renamed.clone()));
+    let too_new = client.require_passkey(token).await;
+    assert!(too_new.is_err_and(|error| error.is_code(ErrorCode::Conflict)));
+    server.sql("update passkeys set counts_from = created_at - interval '1 day'").await?;
+    assert!(client.require_passkey(token).await?.requires_passkey);
+    client.allow_codes(token).await?;
     let export = client.start_export(token).await?;
     let mut download = client.download_export(token, export.id).await?;
     let mut file = Vec::new();

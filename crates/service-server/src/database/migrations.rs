@@ -27,6 +27,7 @@ const ALL: &[(&str, &str)] = &[
     ("V18__account_deletions", include_str!("../../migrations/0018_account_deletions.sql")),
     ("V19__person_names", include_str!("../../migrations/0019_person_names.sql")),
     ("V20__address_changes", include_str!("../../migrations/0020_address_changes.sql")),
+    ("V21__passkey_requirement", include_str!("../../migrations/0021_passkey_requirement.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

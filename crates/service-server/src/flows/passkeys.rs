@@ -24,6 +24,7 @@ use crate::{
     database::{self, Connection},
     flows::{
         Actor,
+        account::passkey_requirement,
         recovery_codes::{self, RemovedBy},
         sign_in::{relying_party::RelyingParty, step_up::RecentSignIn},
     },
@@ -95,8 +96,10 @@ pub async fn remove(
         store::deletions::insert(&db, removed, now).await?;
         if store::passkeys::count_by_user(&db, actor.user_id).await? == 0 {
             store::passkey_recoveries::delete(&db, actor.user_id).await?;
-            recovery_codes::remove(app, RemovedBy::Request(actor.meta), &db, actor.user_id).await?;
         }
+        let by = RemovedBy::Request(actor.meta);
+        recovery_codes::remove_without_passkey(app, by, &db, actor.user_id).await?;
+        passkey_requirement::end_without_passkey(app, by, &db, actor.user_id).await?;
         let details = json!({ "by": actor.basis.to_string() });
         actor.event(EventName::PasskeyRemoved, now, details)?.subject(id).insert(&db).await?;
         enqueue_mail(app, &db, actor, name.clone(), now).await?;

@@ -32,8 +32,8 @@ pub(crate) enum RemovedBy<'a> {
 }
 
 impl RemovedBy<'_> {
-    fn event(self, now: Timestamp) -> anyhow::Result<NewAuditEvent<'static>> {
-        let (name, details) = (EventName::RecoveryCodesRemoved, json!({}));
+    pub(crate) fn event(self, name: EventName, now: Timestamp) -> anyhow::Result<NewAuditEvent<'static>> {
+        let details = json!({});
         match self {
             Self::Request(meta) => meta.event(name, now, details),
             Self::Operator(operator) => operator.event(name, now, details),
@@ -41,7 +41,7 @@ impl RemovedBy<'_> {
         }
     }
 
-    fn address(self) -> String {
+    pub(crate) fn address(self) -> String {
         if let Self::Request(meta) = self { meta.address.to_string() } else { "–".to_owned() }
     }
 }
@@ -50,7 +50,7 @@ impl RemovedBy<'_> {
 pub(crate) async fn remove(app: &App, by: RemovedBy<'_>, db: &Connection, user_id: UserId) -> anyhow::Result<bool> {
     let Some(codes) = store::recovery_codes::delete(db, user_id).await? else { return Ok(false) };
     let now = app.clock.now();
-    by.event(now)?.user(user_id).subject(codes).insert(db).await?;
+    by.event(EventName::RecoveryCodesRemoved, now)?.user(user_id).subject(codes).insert(db).await?;
     if let Some(user) = store::users::find(db, user_id).await? {
         let mail = Email::RecoveryCodesRemoved { to: user.email, at: now, from: by.address() };
         mail.enqueue(&app.root_keys, db, now, later(now, lifetimes::WARNING)).await?;

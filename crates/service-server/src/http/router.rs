@@ -65,6 +65,8 @@ fn account() -> Vec<Route> {
         at(&endpoints::DOWNLOAD_EXPORT, v1::account_exports::download),
         at(&endpoints::READ_ACCOUNT, v1::account::read),
         at(&endpoints::RENAME_ACCOUNT, v1::account::rename),
+        at(&endpoints::REQUIRE_PASSKEY, v1::account::require_passkey),
+        at(&endpoints::ALLOW_CODES, v1::account::allow_codes),
         at(&endpoints::CHANGE_ADDRESS, v1::address_change::request),
         at(&endpoints::READ_ADDRESS_CHANGE, v1::address_change::read),
         at(&endpoints::STOP_ADDRESS_CHANGE, v1::address_change::stop),
@@ -180,7 +182,9 @@ fn contents_of<K: OfKind>() -> Vec<Route> {
 }
 
 fn pages() -> Vec<Route> {
-    use pages::{address_link, authorize, confirmation, consent, keep_account, sign_in, sign_in_report, sso};
+    use pages::{
+        address_link, authorize, confirmation, consent, keep_account, passkey_sign_in, sign_in, sign_in_report, sso,
+    };
     vec![
         page(&endpoints::AUTHORIZE, authorize::by_query),
         page(&endpoints::AUTHORIZE_BY_FORM, authorize::by_form),
@@ -192,8 +196,9 @@ fn pages() -> Vec<Route> {
         page(&endpoints::SIGN_IN, sign_in::begin),
         page(&endpoints::SHOW_SIGN_IN, sign_in::show),
         page(&endpoints::SEND_CODE, sign_in::send),
-        page(&endpoints::USE_PASSKEY, sign_in::use_passkey),
-        page(&endpoints::USE_RECOVERY_CODE, sign_in::use_recovery_code),
+        page(&endpoints::USE_PASSKEY, passkey_sign_in::use_passkey),
+        page(&endpoints::USE_RECOVERY_CODE, passkey_sign_in::use_recovery_code),
+        page(&endpoints::LOST_PASSKEYS, passkey_sign_in::begin_recovery),
         page(&endpoints::SHOW_CODE, sign_in::show_code),
         page(&endpoints::ENTER_CODE, sign_in::enter),
         page(&endpoints::RESEND_CODE, sign_in::resend),
@@ -230,6 +235,8 @@ fn account_pages() -> Vec<Route> {
         page(&endpoints::ACCOUNT_NEW_PASSKEY, security::new),
         page(&endpoints::ACCOUNT_ADD_PASSKEY, security::add),
         page(&endpoints::ACCOUNT_BEGIN_PASSKEY_RECOVERY, security::begin_recovery),
+        page(&endpoints::ACCOUNT_REQUIRE_PASSKEY, security::require_passkey),
+        page(&endpoints::ACCOUNT_ALLOW_CODES, security::allow_codes),
         page(&endpoints::ACCOUNT_CREATE_RECOVERY_CODES, security::create_recovery_codes),
         page(&endpoints::ACCOUNT_STOP_PASSKEY_RECOVERY, security::stop_recovery),
         page(&endpoints::ACCOUNT_RENAME_PASSKEY, security::rename),

@@ -62,7 +62,8 @@ texts! {
         address_confirmation: MailAddressConfirmation, address_in_use: MailAddressInUse,
         address_change_due: MailAddressChangeDue, address_change_stopped: MailAddressChange, address_changed: MailAddressChanged,
         address_not_changed: MailAddressChange,
-        recovery_codes_created: MailPasskey, recovery_codes_removed: MailPasskey,
+        recovery_codes_created: MailPasskey, recovery_codes_removed: MailPasskey, passkey_required: MailPasskey,
+        passkey_not_required: MailPasskey,
         recovery_code_used: MailRecoveryCodeUsed,
     }
     MailRecoveryCodeUsed {
@@ -315,7 +316,8 @@ texts! {
         member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
         domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
         passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
-        passkey_recovery_stopped: Text, account_secured: Text, export_started: Text, renamed: Sentence, name_removed: Text,
+        passkey_recovery_stopped: Text, passkey_required: Text, codes_allowed: Text,
+        account_secured: Text, export_started: Text, renamed: Sentence, name_removed: Text,
         address_change_requested: Text, address_change_stopped: Text,
     }
     AccountData {
@@ -342,7 +344,9 @@ texts! {
         add: Text, rename: Text, rename_of: Sentence, name_of: Sentence, remove: Text, remove_of: Sentence,
         unavailable: Text,
         new_title: Text, new_lead: Text, name: Text, name_hint: Text, create: Text, script: Text,
-        recovery: Text, recovery_lead: Text, recovery_begin: Text, recovery_due: Sentence, recovery_stop: Text,
+        require: Text, require_hint: Text, require_button: Text, required: Text, required_none: Text, allow_codes: Text,
+        require_none_counts: Text,
+        require_sso: Text, recovery: Text, recovery_lead: Text, recovery_begin: Text, recovery_due: Sentence, recovery_stop: Text,
         not_created: Text, exists: Text, refused: Text, in_use: Text, too_many: Sentence,
         invalid_name: Text, none_counts: Text,
     }
@@ -398,7 +402,8 @@ texts! {
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
         passkey: Text, passkey_refused: Text,
         passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, confirm: Text, recovery_code: Text,
-        recovery_hint: Text, recovery_use: Text, recovery_later: Text, recovery_wrong: Text, recovery_too_early: Text,
+        required: Sentence, lost: Text, lost_due: Sentence, lost_too_late: Text, recovery_hint: Text, recovery_use: Text,
+        recovery_later: Text, recovery_wrong: Text, recovery_too_early: Text,
     }
     Sso {
         continue_with: Sentence, at_host: Sentence, send_code: Text, other_email: Text, required: Sentence, handing_off: Sentence,
@@ -411,7 +416,7 @@ texts! {
         unavailable_text: Sentence, unavailable_next: Text, refused: Sentence, refused_text: Sentence,
         refused_next: Text, invalid: Text, invalid_text: Sentence, invalid_next: Text, no_address: Sentence,
         unverified_address: Sentence, foreign_domain: Sentence, other_tenant: Sentence, identity_next: Text,
-        disabled: Text, disabled_next: Text, not_fresh: Sentence, not_fresh_text: Sentence,
+        disabled: Text, disabled_next: Text, passkey: Text, passkey_next: Text, not_fresh: Sentence, not_fresh_text: Sentence,
         not_fresh_next: Sentence, again: Text, emergency_link: Text, emergency_title: Text, emergency_text: Text,
         emergency_send: Text,
     }

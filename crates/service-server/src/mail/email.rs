@@ -148,6 +148,13 @@ pub enum Email {
         at: Timestamp,
         from: String,
     },
+    /// The user requires a passkey to sign in from now on, or no longer does.
+    PasskeyRequirementChanged {
+        to: String,
+        required: bool,
+        at: Timestamp,
+        from: String,
+    },
     /// A recovery code was entered in place of a passkey.
     RecoveryCodeUsed {
         to: String,
@@ -372,6 +379,7 @@ impl Email {
             | Self::PasskeyRecoveryStopped { .. }
             | Self::PasskeyRecoveryEnded { .. }
             | Self::RecoveryCodesRemoved { .. }
+            | Self::PasskeyRequirementChanged { .. }
             | Self::RecoveryCodeUsed { .. }
             | Self::NewSignIn { .. }
             | Self::AccountSecured { .. }
@@ -412,6 +420,7 @@ impl Email {
             Self::PasskeyRecoveryEnded { .. } => "passkey recovery ended",
             Self::RecoveryCodesCreated { .. } => "recovery codes created",
             Self::RecoveryCodesRemoved { .. } => "recovery codes removed",
+            Self::PasskeyRequirementChanged { .. } => "passkey requirement changed",
             Self::RecoveryCodeUsed { .. } => "recovery code used",
             Self::NewSignIn { .. } => "new sign-in",
             Self::AccountSecured { .. } => "account secured",
@@ -454,6 +463,7 @@ impl Email {
             | Self::PasskeyRecoveryEnded { to, .. }
             | Self::RecoveryCodesCreated { to, .. }
             | Self::RecoveryCodesRemoved { to, .. }
+            | Self::PasskeyRequirementChanged { to, .. }
             | Self::RecoveryCodeUsed { to, .. }
             | Self::NewSignIn { to, .. }
             | Self::AccountSecured { to, .. }

@@ -152,6 +152,10 @@ impl Email {
                 let texts = &mail.recovery_codes_removed;
                 (&texts.subject, writer.security_change(&texts.happened, *at, from))
             }
+            Self::PasskeyRequirementChanged { required, at, from, .. } => {
+                let texts = if *required { &mail.passkey_required } else { &mail.passkey_not_required };
+                (&texts.subject, writer.security_change(&texts.happened, *at, from))
+            }
             Self::RecoveryCodeUsed { left, at, from, .. } => {
                 let texts = &mail.recovery_code_used;
                 let mut blocks = writer.security_change(&texts.happened, *at, from);

@@ -101,6 +101,8 @@ fn about_security(language: Language) -> Vec<Email> {
         Email::PasskeyRecoveryStopped { to: to(), at, from: from() },
         Email::RecoveryCodesCreated { to: to(), at, from: from(), language },
         Email::RecoveryCodesRemoved { to: to(), at, from: from() },
+        Email::PasskeyRequirementChanged { to: to(), required: true, at, from: from() },
+        Email::PasskeyRequirementChanged { to: to(), required: false, at, from: from() },
         Email::RecoveryCodeUsed { to: to(), left: 9, at, from: from() },
         Email::PasskeyRecoveryEnded { to: to(), removed: vec![text()] },
         Email::PasskeyCopied { to: to(), name: text(), at, from: from() },

@@ -42,6 +42,15 @@ pub async fn delete_due(db: &Connection, user_id: UserId, now: Timestamp) -> Res
     row.map(|row| Ok(row.try_get("begun_at")?)).transpose()
 }
 
+/// Deletes all recoveries, in batches.
+pub async fn delete_all(db: &Connection) -> Result<(), Error> {
+    const BATCH: i64 = 1_000;
+    let sql = r"/* housekeeping */ delete from passkey_recoveries where user_id in
+                    (select user_id from passkey_recoveries limit $1)";
+    while db.execute(sql, &[&BATCH]).await? > 0 {}
+    Ok(())
+}
+
 /// Returns users whose recovery is due, the longest due first.
 pub async fn list_due(db: &Connection, batch: Batch) -> Result<Vec<UserId>, Error> {
     let sql = r"/* housekeeping */ select user_id from passkey_recoveries where due_at <= $1 order by due_at limit $2";

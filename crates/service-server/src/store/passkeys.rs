@@ -132,6 +132,14 @@ pub async fn count_now(db: &Connection, user_id: UserId, now: Timestamp) -> Resu
     Ok(db.query_opt(sql, &[&user_id.uuid(), &user_id.shard().number(), &now]).await?.is_some())
 }
 
+/// Whether a user has passkeys, and another device has a copy of each.
+pub async fn are_copied(db: &Connection, user_id: UserId) -> Result<bool, Error> {
+    let sql = r"select bool_and(copied_at is not null) as copied from passkeys where user_id = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&user_id.uuid(), &user_id.shard().number()]).await?;
+    let copied = row.map(|row| row.try_get::<_, Option<bool>>("copied")).transpose()?;
+    Ok(copied.flatten().unwrap_or_default())
+}
+
 /// Records that another device has a copy of a passkey. The first time stays.
 pub async fn mark_copied(db: &Connection, user_id: UserId, id: PasskeyId, now: Timestamp) -> Result<(), Error> {
     let sql = r"update passkeys set copied_at = $4

@@ -25,6 +25,7 @@ pub struct AccountData {
     pub email: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    pub requires_passkey: bool,
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,
     /// When the user first proved to own the address.

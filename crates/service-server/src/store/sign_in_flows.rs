@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId, WorkspaceId};
+use service_api::ids::{BrowserSessionId, ConnectionId, FlowId, Id as _, OtpId, UserId, WorkspaceId};
 use service_rules::{Timestamp, authorization::AuthorizationRequest, email::Address};
 use tokio_postgres::{Row, types::Json};
 use uuid::Uuid;
@@ -27,6 +27,15 @@ pub struct SignInFlow {
     pub connection_id: Option<ConnectionId>,
     /// An identity that signed in at its provider and is not linked with its account yet.
     pub unlinked: Option<UnlinkedIdentity>,
+    /// The user who entered the right code, and requires a passkey. Not signed in.
+    pub waiting: Option<WaitingUser>,
+}
+
+/// A user who entered the right code in a flow, and has to use a passkey.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingUser {
+    pub user_id: UserId,
+    pub entered_at: Timestamp,
 }
 
 /// An identity that signed in at the provider of a flow's connection, and whose account exists without it.
@@ -122,7 +131,8 @@ pub async fn find(
     let row = db
         .query_opt(
             r"select request, parameters, email, otp_id, resend_at, created_at, finished_at is not null as finished,
-                     sso_connection_id, sso_identity, coalesce(sso_try, false) as sso_try, return_to
+                     sso_connection_id, sso_identity, coalesce(sso_try, false) as sso_try, return_to, code_user_id,
+                     code_entered_at
                 from sign_in_flows where id = $1 and shard = $4 and browser_id = $2 and expires_at > $3",
             &[&id.uuid(), &browser.uuid(), &now, &id.shard().number()],
         )
@@ -141,6 +151,8 @@ pub async fn find(
     };
     let unlinked = row.try_get::<_, Option<Json<UnlinkedIdentity>>>("sso_identity")?;
     let email = row.try_get::<_, Option<&str>>("email")?.map(Address::parse).transpose();
+    let code_user = row.try_get::<_, Option<Uuid>>("code_user_id")?.map(UserId::from);
+    let waiting = code_user.zip(row.try_get("code_entered_at")?);
     Ok(Some(SignInFlow {
         id,
         wish,
@@ -151,6 +163,7 @@ pub async fn find(
         finished: row.try_get("finished")?,
         connection_id,
         unlinked: unlinked.map(|Json(identity)| identity),
+        waiting: waiting.map(|(user_id, entered_at)| WaitingUser { user_id, entered_at }),
     }))
 }
 
@@ -170,11 +183,25 @@ pub async fn mark_sent(
     resend_at: Timestamp,
 ) -> Result<(), Error> {
     db.execute(
-        r"update sign_in_flows set email = $2, otp_id = $3, resend_at = $4 where id = $1 and shard = $5",
+        r"update sign_in_flows set email = $2, otp_id = $3, resend_at = $4, code_user_id = null, code_entered_at = null
+           where id = $1 and shard = $5",
         &[&id.uuid(), &email.as_str(), &otp_id.uuid(), &resend_at, &id.shard().number()],
     )
     .await
     .map(drop)
+}
+
+/// Records that a user entered the right code, and has to use a passkey.
+pub async fn set_waiting(db: &Connection, id: FlowId, waiting: WaitingUser) -> Result<(), Error> {
+    let sql = r"update sign_in_flows set code_user_id = $2, code_entered_at = $3 where id = $1 and shard = $4";
+    db.execute(sql, &[&id.uuid(), &waiting.user_id.uuid(), &waiting.entered_at, &id.shard().number()]).await.map(drop)
+}
+
+/// Whether a user still waits in a flow. Locks the flow: it does not change before this transaction ends.
+pub async fn lock_waiting(db: &Connection, id: FlowId, user_id: UserId) -> Result<bool, Error> {
+    let sql = r"select from sign_in_flows
+                 where id = $1 and shard = $3 and code_user_id = $2 and finished_at is null for update";
+    Ok(db.query_opt(sql, &[&id.uuid(), &user_id.uuid(), &id.shard().number()]).await?.is_some())
 }
 
 /// A code that was sent to an address for a flow.
@@ -216,7 +243,8 @@ pub async fn choose_connection(
 ) -> Result<(), Error> {
     db.execute(
         r"update sign_in_flows
-             set sso_connection_id = $2, sso_digest = null, sso_identity = null, email = coalesce($3, email)
+             set sso_connection_id = $2, sso_digest = null, sso_identity = null, email = coalesce($3, email),
+                 code_user_id = null, code_entered_at = null
            where id = $1 and shard = $4",
         &[&id.uuid(), &connection_id.map(ConnectionId::uuid), &email.map(Address::as_str), &id.shard().number()],
     )

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use futures_util::future::try_join_all;
-use service_api::ids::{Id as _, UserId};
+use service_api::{
+    account::Account,
+    ids::{Id as _, UserId},
+};
 use service_rules::{Timestamp, email::Address, person_name::PersonName};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -16,7 +19,18 @@ pub struct StoredUser {
     /// What the user is called, if the user chose a name.
     pub name: Option<String>,
     pub disabled: bool,
+    /// Whether the user requires a passkey to sign in.
+    pub requires_passkey: bool,
     pub created_at: Timestamp,
+}
+
+impl StoredUser {
+    /// The account as the API shows it.
+    #[must_use]
+    pub fn account(self, id: UserId) -> Account {
+        let Self { email, name, requires_passkey, created_at, .. } = self;
+        Account { id, email, name, requires_passkey, created_at }
+    }
 }
 
 /// Stores a user.
@@ -57,6 +71,19 @@ pub async fn update_email(db: &Connection, id: UserId, email: &Address) -> Resul
     db.execute(sql, &[&id.uuid(), &email.as_str(), &id.shard().number()]).await.map(drop)
 }
 
+/// Records whether a user requires a passkey to sign in; `false`: nothing changes.
+pub async fn update_passkey_requirement(db: &Connection, id: UserId, required: bool) -> Result<bool, Error> {
+    let sql = r"update users set requires_passkey = $2 where id = $1 and shard = $3 and requires_passkey <> $2";
+    Ok(db.execute(sql, &[&id.uuid(), &required, &id.shard().number()]).await? == 1)
+}
+
+/// Whether a user requires a passkey to sign in.
+pub async fn requires_passkey(db: &Connection, id: UserId) -> Result<bool, Error> {
+    let sql = r"select requires_passkey from users where id = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
+    row.map_or(Ok(false), |row| Ok(row.try_get("requires_passkey")?))
+}
+
 /// Locks a user: other transactions that sign in as the user, create credentials for the user or revoke them wait until
 /// this one ends. `false`: the user is disabled. This lock is taken before any other lock on rows of the user, to
 /// prevent deadlocks.
@@ -73,8 +100,8 @@ pub async fn lock_enabled(db: &Connection, id: UserId) -> Result<bool, Error> {
 
 /// Returns a user by id.
 pub async fn find(db: &Connection, id: UserId) -> Result<Option<StoredUser>, Error> {
-    let sql =
-        r"select email, name, disabled_at is not null as disabled, created_at from users where id = $1 and shard = $2";
+    let sql = r"select email, name, disabled_at is not null as disabled, requires_passkey, created_at
+                  from users where id = $1 and shard = $2";
     let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
     row.as_ref().map(from_row).transpose()
 }
@@ -87,7 +114,8 @@ pub async fn find_address(db: &Connection, id: UserId) -> Result<Option<Address>
 
 /// Returns several users by their ids, with one statement for each shard.
 pub async fn find_several(db: &Connection, ids: &[UserId]) -> Result<HashMap<UserId, StoredUser>, Error> {
-    let sql = r"select id, email, name, disabled_at is not null as disabled, created_at from users where id = any ($1) and shard = $2";
+    let sql = r"select id, email, name, disabled_at is not null as disabled, requires_passkey, created_at
+                  from users where id = any ($1) and shard = $2";
     let read = super::by_shard(ids).into_iter().map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await);
     let rows = try_join_all(read).await?;
     rows.iter().flatten().map(|row| Ok((row.try_get::<_, Uuid>("id")?.into(), from_row(row)?))).collect()
@@ -98,6 +126,7 @@ fn from_row(row: &Row) -> Result<StoredUser, Error> {
         email: row.try_get("email")?,
         name: row.try_get("name")?,
         disabled: row.try_get("disabled")?,
+        requires_passkey: row.try_get("requires_passkey")?,
         created_at: row.try_get("created_at")?,
     })
 }

@@ -63,6 +63,7 @@ pub(super) const LIMITS: &[&str] = &[
     "passkey-copied",
     "passkey-failures-network",
     "passkey-recoveries",
+    "passkey-requirements",
     "recovery-codes",
     "registrations-network",
     "sso-device",
@@ -95,6 +96,7 @@ pub(super) const SSO_SIGN_IN_OUTCOMES: &[&str] = &[
     "unverified_address",
     "foreign_domain",
     "account_disabled",
+    "passkey_required",
 ];
 
 /// Returns every route template once.

@@ -8,7 +8,7 @@ use service_api::{
     sign_in::OtpRequested,
     token::{DeviceSecret, OtpCode},
 };
-use service_client::EnteredCode;
+use service_client::{EnteredCode, Refusal};
 
 use super::attempt::SignInAttempt;
 use crate::{
@@ -28,6 +28,8 @@ pub(super) enum CodeSignIn {
     SignedIn(TokenResponse),
     /// The user corrected the email address.
     OtherAddress(String),
+    /// The code is right, but the account requires a passkey.
+    NeedsPasskey,
 }
 
 /// What came of the codes that the user entered.
@@ -111,6 +113,9 @@ async fn enter_code(
         let exchange = attempt.client.exchange_otp(SERVICE_CLI, entered, &attempt.scope, device);
         match context.wait_for("Checking the code", exchange).await {
             Ok(tokens) => return Ok(CodeEntry::Done(CodeSignIn::SignedIn(tokens))),
+            Err(error) if error.refusal().is_some_and(Refusal::needs_passkey) => {
+                return Ok(CodeEntry::Done(CodeSignIn::NeedsPasskey));
+            }
             Err(error) if error.is_code(ErrorCode::InvalidGrant) => wrong_codes += 1,
             Err(error) => return Err(explain_error(attempt, &error, "Too many wrong codes were entered.")),
         }

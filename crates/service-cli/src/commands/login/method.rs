@@ -52,6 +52,10 @@ pub(super) async fn sign_in(attempt: &mut SignInAttempt<'_>, arguments: &LoginAr
                 match code::sign_in(attempt, address).await? {
                     CodeSignIn::SignedIn(tokens) => return Ok(tokens),
                     CodeSignIn::OtherAddress(other) => email = Some(other),
+                    CodeSignIn::NeedsPasskey => {
+                        context.output.info("Your account requires a passkey, which needs a browser.");
+                        return browser::sign_in(attempt, browser).await;
+                    }
                 }
             }
             (method, _) => return browser::sign_in(attempt, method == SignInMethod::Browser).await,

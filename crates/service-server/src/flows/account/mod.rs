@@ -5,6 +5,7 @@ pub mod address_change;
 pub mod apps;
 pub mod deletion;
 pub mod export;
+pub mod passkey_requirement;
 pub mod passkeys;
 pub mod profile;
 pub mod recovery_codes;
@@ -23,8 +24,9 @@ use crate::{
     flows::{
         Actor, RequestMeta,
         account::{
-            address_change::AddressChangeError, deletion::DeletionError, export::ExportError, passkeys::PasskeyRefusal,
-            profile::ProfileError, secure::SecureError,
+            address_change::AddressChangeError, deletion::DeletionError, export::ExportError,
+            passkey_requirement::PasskeyRequirementError, passkeys::PasskeyRefusal, profile::ProfileError,
+            secure::SecureError,
         },
         audit::{events::AuditQueryError, named_events::NamedEvent},
         authenticate::AuthenticateError,
@@ -54,6 +56,8 @@ pub enum AccountError {
     Token(CliTokenError),
     #[error("the passkey was not added: {0}")]
     Passkey(#[from] PasskeyRefusal),
+    #[error("the requirement of a passkey was not changed: {0}")]
+    PasskeyRequirement(PasskeyRequirementError),
     #[error("the export was not started or downloaded: {0}")]
     Export(ExportError),
     #[error("the address is not changed: {0}")]
@@ -122,6 +126,17 @@ impl From<PasskeyChangeError> for AccountError {
             PasskeyChangeError::Name(refusal) => Self::Passkey(refusal.into()),
             PasskeyChangeError::Database(error) => error.into(),
             PasskeyChangeError::Defect(error) => error.into(),
+        }
+    }
+}
+
+impl From<PasskeyRequirementError> for AccountError {
+    fn from(error: PasskeyRequirementError) -> Self {
+        match error {
+            PasskeyRequirementError::SessionEnded => Self::NotSignedIn,
+            PasskeyRequirementError::Database(error) => error.into(),
+            PasskeyRequirementError::Defect(error) => error.into(),
+            refusal => Self::PasskeyRequirement(refusal),
         }
     }
 }

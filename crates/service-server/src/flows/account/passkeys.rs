@@ -69,6 +69,8 @@ pub struct PasskeyList {
     /// When all passkeys will be removed, because the user has lost them.
     pub recovery_due: Option<Timestamp>,
     pub recovery_codes: Option<RecoveryCodesLeft>,
+    /// Whether the user requires a passkey to sign in.
+    pub required: bool,
     /// Whether a passkey counts, so that the user can create recovery codes.
     pub counts: bool,
 }
@@ -80,8 +82,8 @@ pub async fn list(app: &App, browser: &Browser) -> Result<PasskeyList, AccountEr
     let recovery_due = store::passkey_recoveries::find(&db, user_id).await?;
     let recovery_codes = store::recovery_codes::find(&db, user_id).await?;
     let counts = step_up::of_user(app, &db, user_id, app.clock.now()).await? == StepUp::NoCode;
-    let available = passkeys::are_available(app);
-    Ok(PasskeyList { passkeys: listed, available, recovery_due, recovery_codes, counts })
+    let (available, required) = (passkeys::are_available(app), store::users::requires_passkey(&db, user_id).await?);
+    Ok(PasskeyList { passkeys: listed, available, recovery_due, recovery_codes, required, counts })
 }
 
 /// Begins to add a passkey; returns what the page asks the browser for.

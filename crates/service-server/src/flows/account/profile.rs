@@ -80,5 +80,5 @@ pub async fn rename(app: &App, actor: &Actor<'_>, name: &str) -> Result<Account,
 
 async fn find(db: &Connection, actor: &Actor<'_>) -> Result<Account, ProfileError> {
     let user = store::users::find(db, actor.user_id).await?.ok_or(ProfileError::SessionEnded)?;
-    Ok(Account { id: actor.user_id, email: user.email, name: user.name, created_at: user.created_at })
+    Ok(user.account(actor.user_id))
 }

@@ -25,7 +25,7 @@ use crate::{
     flows::{
         Actor, RequestMeta,
         account::{
-            AccountError, actor, address_change, apps,
+            AccountError, actor, address_change, apps, passkey_requirement,
             sessions::{self, Sessions},
             signed_in, tokens,
         },
@@ -166,7 +166,9 @@ async fn revoke(
     store::account_exports::delete_by_user(db, user_id).await?;
     let address = store::users::find_address(db, user_id).await?.ok_or(SecureError::SessionEnded)?;
     store::otps::delete_by_address(db, email_key(app, db, &address).await?).await?;
-    let codes_removed = recovery_codes::remove(app, RemovedBy::Request(actor.meta), db, user_id).await?;
+    let by = RemovedBy::Request(actor.meta);
+    let codes_removed = recovery_codes::remove(app, by, db, user_id).await?;
+    passkey_requirement::end_without_passkey(app, by, db, user_id).await?;
     let secured = SecuredAccount {
         sessions: sessions.len() as u64,
         browsers: browsers.len() as u64,

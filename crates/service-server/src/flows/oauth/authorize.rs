@@ -183,7 +183,8 @@ pub async fn open_flow(
     store::sign_in_flows::insert(&db, id, browser.id, &wish, now..expires_at).await?;
     let connection_id = if let SignInPurpose::TryConnection(id) = wish { Some(id) } else { None };
     let (email, otp_id, resend_at, unlinked) = (None, None, None, None);
-    Ok(SignInFlow { id, wish, email, otp_id, resend_at, created_at: now, finished: false, connection_id, unlinked })
+    let (finished, waiting) = (false, None);
+    Ok(SignInFlow { id, wish, email, otp_id, resend_at, created_at: now, finished, connection_id, unlinked, waiting })
 }
 
 /// What happens next in a flow of this browser.

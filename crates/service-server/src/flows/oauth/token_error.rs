@@ -66,6 +66,9 @@ pub enum InvalidGrant {
     /// The code is right, but its user closed the account.
     #[error("the user closed the account, which will be erased")]
     AccountClosed,
+    /// The code is right, but its user requires a passkey.
+    #[error("the user requires a passkey")]
+    PasskeyRequired,
     /// The caller is not told why.
     #[error("the authorization code is not accepted")]
     AuthorizationCode,
@@ -145,6 +148,7 @@ impl From<VerifyOtpError> for TokenError {
             VerifyOtpError::NotAMember => Self::InvalidRequest(InvalidTokenRequest::NotAMember),
             VerifyOtpError::SsoRequired => Self::InvalidGrant(InvalidGrant::SsoRequired),
             VerifyOtpError::Closed(_) => Self::InvalidGrant(InvalidGrant::AccountClosed),
+            VerifyOtpError::PasskeyRequired => Self::InvalidGrant(InvalidGrant::PasskeyRequired),
             VerifyOtpError::Database(error) => Self::Database(error),
             VerifyOtpError::Defect(error) => Self::Defect(error),
         }

@@ -165,6 +165,8 @@ async fn mark_again(
             | EventName::AccountErased
             | EventName::AccountKept
             | EventName::TokenLeaked
+            | EventName::PasskeyRequired
+            | EventName::PasskeyNotRequired
             | EventName::AddressChanged,
             Some(id),
             ..,
@@ -221,6 +223,10 @@ async fn mark_account_again(
         }
         EventName::TokenLeaked if copied.details["kind"] == "account_link" => {
             Ok(deletions::repeat_replacement(app, db, id, &copied.details).await?)
+        }
+        EventName::PasskeyRequired | EventName::PasskeyNotRequired => {
+            let required = name == EventName::PasskeyRequired;
+            Ok(store::users::update_passkey_requirement(db, id, required).await?)
         }
         EventName::AddressChanged => {
             let details = personal_details(app, db, id, copied).await?;

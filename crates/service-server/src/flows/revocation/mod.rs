@@ -323,15 +323,17 @@ pub async fn delete_workspace(
 
 /// Revokes every session and every token of all users, as after a restore. The database has lost the revocations that were
 /// committed after the backup, so no older credential can be trusted. No account is erased for a week,
-/// and no address is changed that a user had wanted to change.
+/// no address is changed that a user had wanted to change, and no passkeys are removed that a user had lost.
 pub async fn bump_epoch(app: &App, operator: &Operator) -> anyhow::Result<Timestamp> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
     transaction.revoke(Subject::AllUsers, Reason::RevokedByAdmin)?;
     operator.event(EventName::EpochBumped, now, json!({}))?.insert(transaction.db()).await?;
     finish(app, transaction).await?;
-    // Requests to keep an account or an address may be lost, too.
+    // Requests to keep an account, an address or passkeys may be lost, too.
     let db = app.background_database.connect().await?;
+    let kept = store::passkey_recoveries::delete_all(&db).await;
+    kept.context("every credential is revoked, but removals of passkeys are not stopped: run it again")?;
     let stopped = store::address_changes::delete_all(&db).await;
     stopped.context("every credential is revoked, but the changes of addresses are not stopped: run it again")?;
     let postponed = store::account_deletions::postpone_all(&db, later(now, lifetimes::ERASURE_AFTER_RESTORE)).await;

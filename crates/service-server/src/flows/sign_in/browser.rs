@@ -22,7 +22,10 @@ use crate::{
         },
     },
     mail::SignedInWith,
-    store::{self, sign_in_flows::SignInFlow},
+    store::{
+        self,
+        sign_in_flows::{SignInFlow, WaitingUser},
+    },
 };
 
 /// Sends a code to an address, and stores the address in the flow.
@@ -83,7 +86,7 @@ pub async fn enter_code(
     let device = meta.device.as_ref();
     let attempt = Attempt { app, meta, device, client_id: BROWSER, otp_id, code, now };
     // The cookie is replaced in the transaction that consumes the code.
-    let redeemed = attempt.redeem(&mut ThisBrowser { app, meta, browser, now }).await?;
+    let redeemed = attempt.redeem(&mut ThisBrowser { app, meta, browser, flow, now }).await?;
     browser.remember_device(redeemed.new_device, device);
     Ok(())
 }
@@ -92,6 +95,7 @@ struct ThisBrowser<'a> {
     app: &'a App,
     meta: &'a RequestMeta,
     browser: &'a mut Browser,
+    flow: &'a SignInFlow,
     now: Timestamp,
 }
 
@@ -109,6 +113,11 @@ impl SignIn for ThisBrowser<'_> {
         store::audit_events::insert(db, &event).await?;
         let auth_time = step_up::auth_time_of_code(self.app, db, user_id, self.now).await?;
         self.browser.sign_in(self.app, self.meta, db, SignInWithoutConnection { user_id, auth_time }).await
+    }
+
+    async fn wait_for_passkey(&self, db: &Connection, user_id: UserId) -> Result<(), database::Error> {
+        let waiting = WaitingUser { user_id, entered_at: self.now };
+        store::sign_in_flows::set_waiting(db, self.flow.id, waiting).await
     }
 
     fn signed_in(&self) -> Option<(String, SignedInWith)> {

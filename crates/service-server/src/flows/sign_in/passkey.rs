@@ -94,12 +94,28 @@ pub fn request_options(app: &App, browser: &Browser, flow: &SignInFlow) -> Optio
     RelyingParty::of(app).map(|party| party.request_options(&challenge(app, browser, flow)))
 }
 
-/// Whether the user of this browser, who signs in again, should use a passkey: a code is not enough for what needs a recent
-/// sign-in.
-pub async fn is_expected(app: &App, browser: &Browser) -> Result<bool, database::Error> {
-    let Some(person) = &browser.person else { return Ok(false) };
+/// What the sign-in page says about a passkey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasskeyNotice {
+    /// It only offers to use one.
+    Nothing,
+    /// The user signs in again, and should use one: a code is not enough for what needs a recent sign-in.
+    Confirm,
+    /// The user has entered the right code, and requires one. `removed_on`: when all passkeys will be removed, because the user has
+    /// lost them.
+    Required { removed_on: Option<Timestamp> },
+}
+
+/// Decides what the sign-in page says about a passkey to the user of this browser.
+pub async fn notice(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<PasskeyNotice, database::Error> {
     let db = app.database.connect().await?;
-    Ok(step_up::of_user(app, &db, person.user_id, app.clock.now()).await? == StepUp::NoCode)
+    if let Some(waiting) = flow.waiting {
+        let removed_on = store::passkey_recoveries::find(&db, waiting.user_id).await?;
+        return Ok(PasskeyNotice::Required { removed_on });
+    }
+    let Some(person) = &browser.person else { return Ok(PasskeyNotice::Nothing) };
+    let step_up = step_up::of_user(app, &db, person.user_id, app.clock.now()).await?;
+    Ok(if step_up == StepUp::NoCode { PasskeyNotice::Confirm } else { PasskeyNotice::Nothing })
 }
 
 fn challenge(app: &App, browser: &Browser, flow: &SignInFlow) -> Challenge {

@@ -1,9 +1,11 @@
 //! Recovery: a user who has lost every passkey signs in by code and removes them all, after a day.
 //!
-//! 1. The user begins it on the account page, soon after a sign-in. A mail says so.
+//! 1. The user begins it on the account page, soon after a sign-in, or, where the user requires a passkey, on the sign-in page soon after
+//!    the code. A mail says so.
 //! 2. Every session of the user can stop it until then, and so does a sign-in by a passkey that counts. An attacker
 //!    who reads the mailbox can begin a recovery, but not hide it from a user who still has a passkey.
-//! 3. When it is due, a background task removes the passkeys from before it in one transaction, and another mail says so.
+//! 3. When it is due, a background task removes the passkeys from before it in one transaction, and another mail says so. A user
+//!    who is left without a passkey no longer requires one.
 
 use serde_json::json;
 use service_api::{
@@ -19,15 +21,17 @@ use service_rules::{
 
 use crate::{
     app::App,
-    database::{self, Connection},
+    database::{self, Connection, restore_fence::Fence},
     flows::{
-        RequestMeta, node_event,
+        RequestMeta,
+        account::passkey_requirement,
+        node_event,
         rate_limit::Limit,
         recovery_codes::{self, RemovedBy},
         sign_in::browser_session::Browser,
     },
     mail::Email,
-    store::{self, Batch},
+    store::{self, Batch, sign_in_flows::SignInFlow},
 };
 
 /// Recoveries that a user can begin. Each one sends a mail.
@@ -61,21 +65,50 @@ pub async fn begin(app: &App, meta: &RequestMeta, browser: &Browser) -> Result<(
     }
     let db = app.database.begin().await?;
     hold(&db, browser, user_id).await?;
-    let due_at = later(now, lifetimes::PASSKEY_RECOVERY);
-    if store::passkeys::count_by_user(&db, user_id).await? == 0
-        || !store::passkey_recoveries::insert(&db, user_id, now, due_at).await?
-    {
+    if store::passkeys::count_by_user(&db, user_id).await? == 0 {
         return Err(PasskeyRecoveryError::NothingToDo);
     }
+    store_recovery(app, meta, db, user_id, browser.id.to_string()).await
+}
+
+/// Begins a recovery for the user who entered the right code in a flow, and requires a passkey. Also one who has none left: then
+/// only the requirement ends.
+pub async fn begin_waiting(app: &App, meta: &RequestMeta, flow: &SignInFlow) -> Result<(), PasskeyRecoveryError> {
+    let waiting = flow.waiting.ok_or(PasskeyRecoveryError::NotSignedIn)?;
+    if !step_up::is_recent(Some(waiting.entered_at), app.clock.now()) {
+        return Err(PasskeyRecoveryError::SignInTooOld);
+    }
+    let (db, user_id) = (app.database.begin().await?, waiting.user_id);
+    let held =
+        store::users::lock(&db, user_id).await? && store::sign_in_flows::lock_waiting(&db, flow.id, user_id).await?;
+    if !held {
+        return Err(PasskeyRecoveryError::NotSignedIn);
+    }
+    store_recovery(app, meta, db, user_id, flow.id.to_string()).await
+}
+
+/// Stores a recovery and commits. The user is locked.
+async fn store_recovery(
+    app: &App,
+    meta: &RequestMeta,
+    db: Connection,
+    user_id: UserId,
+    by: String,
+) -> Result<(), PasskeyRecoveryError> {
+    let now = app.clock.now();
+    let due_at = later(now, lifetimes::PASSKEY_RECOVERY);
+    if !store::passkey_recoveries::insert(&db, user_id, now, due_at).await? {
+        return Err(PasskeyRecoveryError::NothingToDo);
+    }
+    let user = store::users::find(&db, user_id).await?.ok_or(PasskeyRecoveryError::NotSignedIn)?;
     let whom = user_id.uuid();
     let limit = Limit { policy: "passkey-recoveries", whom: whom.as_bytes() };
     if let Some(limited) = limit.take_in_windows(app, &db, &BEGINNINGS, now).await? {
         return Err(limited.into());
     }
-    let details = json!({ "by": browser.id.to_string() });
+    let details = json!({ "by": by });
     meta.event(EventName::PasskeyRecoveryBegun, now, details)?.user(user_id).insert(&db).await?;
-    let mail =
-        Email::PasskeyRecoveryBegun { to: person.email.clone(), at: now, from: meta.address.to_string(), due_at };
+    let mail = Email::PasskeyRecoveryBegun { to: user.email, at: now, from: meta.address.to_string(), due_at };
     mail.enqueue(&app.root_keys, &db, now, later(now, lifetimes::WARNING)).await?;
     db.commit().await?;
     app.mail_waiting.notify_one();
@@ -133,6 +166,10 @@ async fn hold(db: &Connection, browser: &Browser, user_id: UserId) -> Result<(),
 /// Removes the passkeys of users whose recovery is due; returns how many users these are. One that fails does not stop the
 /// others, and is tried again.
 pub async fn end_due(app: &App) -> anyhow::Result<u64> {
+    if app.fence() != Fence::Open {
+        // The database looks restored: a request to stop a recovery may be lost.
+        return Ok(0);
+    }
     let db = app.background_database.connect().await?;
     let (database_time, now) = (store::database_time(&db).await?, app.clock.now());
     anyhow::ensure!(!app.clock.is_off(now, database_time), "this node's clock differs from the database's");
@@ -161,6 +198,7 @@ async fn end(app: &App, user_id: UserId, now: Timestamp) -> anyhow::Result<bool>
     let ids: Vec<_> = passkeys.iter().map(|passkey| passkey.id.uuid()).collect();
     store::passkeys::delete_several(&db, user_id, &ids).await?;
     recovery_codes::remove_without_passkey(app, RemovedBy::Task, &db, user_id).await?;
+    passkey_requirement::end_without_passkey(app, RemovedBy::Task, &db, user_id).await?;
     for id in ids {
         let event = node_event(EventName::PasskeyRemoved, now, json!({ "by": "recovery" }))?;
         event.user(user_id).subject(PasskeyId::from(id)).insert(&db).await?;

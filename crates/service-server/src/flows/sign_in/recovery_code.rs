@@ -1,6 +1,6 @@
 //! Signs a user in again by a recovery code, in place of a passkey.
 //!
-//! A code is worth as much as a passkey, but only in a browser in which the user has just signed in by email code: an attacker needs
+//! A code is worth as much as a passkey, but only in a browser in which the user has just entered an email code: an attacker needs
 //! the mailbox and the paper. It opens a new sign-in, which is a recent one, and stops a removal of all passkeys. Each use is
 //! mailed, and a code works once.
 //!
@@ -17,12 +17,12 @@ use service_rules::{
     limits::{Limited, Window},
     recovery_codes::RecoveryCode,
     signing::later,
-    step_up::StepUp,
+    step_up::{self as rules, StepUp},
 };
 
 use crate::{
     app::App,
-    database,
+    database::{self, Connection},
     flows::{
         Actor, RequestMeta,
         rate_limit::Limit,
@@ -35,7 +35,7 @@ use crate::{
         },
     },
     mail::Email,
-    store,
+    store::{self, sign_in_flows::SignInFlow},
 };
 
 /// Wrong codes after which a user is told to wait.
@@ -69,15 +69,32 @@ pub enum RecoveryCodeOffer {
 }
 
 /// Decides what the sign-in page offers to the user of this browser.
-pub async fn offer(app: &App, browser: &Browser) -> Result<RecoveryCodeOffer, database::Error> {
-    let Some(person) = &browser.person else { return Ok(RecoveryCodeOffer::Nothing) };
+pub async fn offer(app: &App, browser: &Browser, flow: &SignInFlow) -> Result<RecoveryCodeOffer, database::Error> {
+    let person = browser.person.as_ref().map(|person| person.user_id);
+    let Some(user_id) = flow.waiting.map(|waiting| waiting.user_id).or(person) else {
+        return Ok(RecoveryCodeOffer::Nothing);
+    };
     let (db, now) = (app.database.connect().await?, app.clock.now());
-    let left = store::recovery_codes::find(&db, person.user_id).await?.map_or(0, |left| left.count);
-    if left == 0 || step_up::of_user(app, &db, person.user_id, now).await? != StepUp::NoCode {
+    let left = store::recovery_codes::find(&db, user_id).await?.map_or(0, |left| left.count);
+    if left == 0 || !stands_in(app, &db, flow, user_id).await? {
         return Ok(RecoveryCodeOffer::Nothing);
     }
-    let is_ready = has_signed_in_by_code(browser, now);
+    let is_ready = user_by_code(browser, flow, now).is_some();
     Ok(if is_ready { RecoveryCodeOffer::Now } else { RecoveryCodeOffer::AfterEmailCode })
+}
+
+/// Whether a recovery code of the user is worth something here: the user waits for a required passkey, or one counts.
+async fn stands_in(app: &App, db: &Connection, flow: &SignInFlow, user_id: UserId) -> Result<bool, database::Error> {
+    let is_required = flow.waiting.is_some() && step_up::requires_passkey(app, db, user_id).await?;
+    Ok(is_required || step_up::of_user(app, db, user_id, app.clock.now()).await? == StepUp::NoCode)
+}
+
+/// The user who has just entered an email code in this browser.
+fn user_by_code(browser: &Browser, flow: &SignInFlow, now: Timestamp) -> Option<UserId> {
+    let Some(waiting) = flow.waiting else {
+        return browser.person.as_ref().filter(|_| has_signed_in_by_code(browser, now)).map(|person| person.user_id);
+    };
+    rules::is_recent(Some(waiting.entered_at), now).then_some(waiting.user_id)
 }
 
 /// Whether the user signed in by email code. Only such a sign-in has no `auth_time`, where a passkey counts.
@@ -91,14 +108,14 @@ pub async fn sign_in(
     app: &App,
     meta: &RequestMeta,
     browser: &mut Browser,
+    flow: &SignInFlow,
     code: &str,
 ) -> Result<(), RecoveryCodeError> {
     app.revocations.check()?;
     let now = app.clock.now();
-    let person = browser.person.as_ref().filter(|_| has_signed_in_by_code(browser, now));
-    let user_id = person.ok_or(RecoveryCodeError::NotSignedIn)?.user_id;
+    let user_id = user_by_code(browser, flow, now).ok_or(RecoveryCodeError::NotSignedIn)?;
     let used = match RecoveryCode::fold(code) {
-        Some(code) => use_code(app, meta, browser, user_id, &code).await?,
+        Some(code) => UsedCode { app, meta, flow, user_id, code }.sign_in(browser).await?,
         None => false,
     };
     if used {
@@ -107,38 +124,51 @@ pub async fn sign_in(
     Err(count_wrong(app, user_id, now).await?.map_or(RecoveryCodeError::NotAccepted, Into::into))
 }
 
-/// Uses a code and signs the browser in; `false`: the user has no such code.
-async fn use_code(
-    app: &App,
-    meta: &RequestMeta,
-    browser: &mut Browser,
+/// A code that was entered.
+struct UsedCode<'a> {
+    app: &'a App,
+    meta: &'a RequestMeta,
+    flow: &'a SignInFlow,
     user_id: UserId,
-    code: &RecoveryCode,
-) -> Result<bool, RecoveryCodeError> {
-    let now = app.clock.now();
-    let db = app.database.begin().await?;
-    let actor = Actor::in_browser(browser, meta).ok_or(RecoveryCodeError::NotSignedIn)?;
-    if !actor.hold_session(&db).await? {
-        return Err(RecoveryCodeError::NotSignedIn);
+    code: RecoveryCode,
+}
+
+impl UsedCode<'_> {
+    /// Uses the code and signs the browser in; `false`: the user has no such code.
+    async fn sign_in(&self, browser: &mut Browser) -> Result<bool, RecoveryCodeError> {
+        let Self { app, meta, flow, user_id, ref code } = *self;
+        let now = app.clock.now();
+        let db = app.database.begin().await?;
+        let held = match Actor::in_browser(browser, meta) {
+            _ if flow.waiting.is_some() => {
+                store::users::lock(&db, user_id).await?
+                    && store::sign_in_flows::lock_waiting(&db, flow.id, user_id).await?
+            }
+            Some(actor) => actor.hold_session(&db).await?,
+            None => false,
+        };
+        if !held {
+            return Err(RecoveryCodeError::NotSignedIn);
+        }
+        let user = store::users::find(&db, user_id).await?.ok_or(RecoveryCodeError::NotSignedIn)?;
+        if !stands_in(app, &db, flow, user_id).await? {
+            return Ok(false);
+        }
+        let digest = recovery_codes::digest(user_id, code);
+        let Some(left) = store::recovery_codes::consume(&db, user_id, &digest).await? else { return Ok(false) };
+        passkey_recovery::stop_of(app, meta, &db, user_id).await?;
+        let details = json!({ "by": browser.id.to_string(), "left": left });
+        let event = meta.event(EventName::RecoveryCodeUsed, now, details)?;
+        event.user(user_id).client(BROWSER).insert(&db).await?;
+        let signed_in = SignInWithoutConnection { user_id, auth_time: Some(now) };
+        browser.sign_in(app, meta, &db, signed_in).await?;
+        let mail = Email::RecoveryCodeUsed { to: user.email, left, at: now, from: meta.address.to_string() };
+        mail.enqueue(&app.root_keys, &db, now, later(now, lifetimes::WARNING)).await?;
+        db.commit().await?;
+        app.metrics.account.recovery_codes_used.inc();
+        app.mail_waiting.notify_one();
+        Ok(true)
     }
-    let user = store::users::find(&db, user_id).await?.ok_or(RecoveryCodeError::NotSignedIn)?;
-    if step_up::of_user(app, &db, user_id, now).await? != StepUp::NoCode {
-        return Ok(false);
-    }
-    let digest = recovery_codes::digest(user_id, code);
-    let Some(left) = store::recovery_codes::consume(&db, user_id, &digest).await? else { return Ok(false) };
-    passkey_recovery::stop_of(app, meta, &db, user_id).await?;
-    let details = json!({ "by": browser.id.to_string(), "left": left });
-    let event = meta.event(EventName::RecoveryCodeUsed, now, details)?;
-    event.user(user_id).client(BROWSER).insert(&db).await?;
-    let signed_in = SignInWithoutConnection { user_id, auth_time: Some(now) };
-    browser.sign_in(app, meta, &db, signed_in).await?;
-    let mail = Email::RecoveryCodeUsed { to: user.email, left, at: now, from: meta.address.to_string() };
-    mail.enqueue(&app.root_keys, &db, now, later(now, lifetimes::WARNING)).await?;
-    db.commit().await?;
-    app.metrics.account.recovery_codes_used.inc();
-    app.mail_waiting.notify_one();
-    Ok(true)
 }
 
 /// Counts a wrong code. `Some`: there were too many.

@@ -7,6 +7,7 @@
 //! 2. Compare the code, and judge.
 //!    Where single sign-on is required, only the right code of a break-glass owner signs in (`sso/required.rs`).
 //!    The right code of a user who closed the account gets the link that keeps it (`account/deletion`).
+//!    The right code of a user who requires a passkey opens no session (`account/passkey_requirement.rs`).
 //! 3. Right: consume the code, create the account if this is its first sign-in, store the device, and continue with what
 //!    the code is for, in one transaction; then remove the attempt from the limits. Wrong: it stays counted.
 //!
@@ -48,6 +49,7 @@ use crate::{
             devices,
             new_sign_in::NewSignIn,
             request_otp::CodeFor,
+            step_up,
         },
         sso::{
             break_glass,
@@ -75,6 +77,9 @@ pub enum VerifyOtpError {
     /// The code is right, but the user closed the account. The code was not consumed.
     #[error("the user closed the account, which will be erased")]
     Closed(ClosedAccount),
+    /// The code was right and is consumed, but its user requires a passkey.
+    #[error("the user requires a passkey")]
+    PasskeyRequired,
     #[error(transparent)]
     Database(#[from] database::Error),
     #[error(transparent)]
@@ -91,6 +96,11 @@ pub(crate) trait SignIn {
 
     /// Opens the session or signs the browser in, in the transaction that consumes the code.
     async fn open(&mut self, db: &Connection, user_id: UserId) -> anyhow::Result<Self::Output>;
+
+    /// Remembers a user who requires a passkey, if they can use it where they entered the code.
+    async fn wait_for_passkey(&self, _: &Connection, _: UserId) -> Result<(), database::Error> {
+        Ok(())
+    }
 
     /// The id of the session or the browser that was signed in, and how a mail names it. `None`: the code alone signs no user in.
     fn signed_in(&self) -> Option<(String, SignedInWith)>;
@@ -126,6 +136,8 @@ enum Outcome<T> {
     SsoRequired,
     /// The code is right, but the user closed the account.
     Closed(ClosedAccount),
+    /// The code is right, but the user requires a passkey.
+    PasskeyRequired,
 }
 
 impl<T> Outcome<T> {
@@ -147,6 +159,7 @@ impl<T> Outcome<T> {
             Self::Wrong(refusal) => Err(refusal.into()),
             Self::SsoRequired => Err(VerifyOtpError::SsoRequired),
             Self::Closed(account) => Err(VerifyOtpError::Closed(account)),
+            Self::PasskeyRequired => Err(VerifyOtpError::PasskeyRequired),
         }
     }
 }
@@ -243,13 +256,16 @@ impl Attempt<'_> {
         sign_in: &mut S,
     ) -> anyhow::Result<Outcome<S::Output>> {
         let Owner { address, asked_by, user_id, is_break_glass } = *owner;
+        if let Some(user_id) = user_id {
+            if !store::users::lock_enabled(db, user_id).await? {
+                return Ok(Outcome::Lost);
+            }
+            if step_up::requires_passkey(self.app, db, user_id).await? {
+                return self.refuse_without_passkey(db, user_id, sign_in).await;
+            }
+        }
         if !sign_in.admits(db, user_id).await? {
             return Ok(Outcome::NotAMember);
-        }
-        if let Some(user_id) = user_id
-            && !store::users::lock_enabled(db, user_id).await?
-        {
-            return Ok(Outcome::Lost);
         }
         // It may have become required while the code was compared.
         let may_be_refused = !is_break_glass && self.client_id != LINK_CLIENT;
@@ -279,6 +295,23 @@ impl Attempt<'_> {
             new.enqueue_mail(self.app, self.meta, db, self.now).await?;
         }
         Ok(Outcome::SignedIn(Redeemed { output, new_device: device.secret }))
+    }
+
+    /// Consumes the right code of a user who requires a passkey. No session is opened.
+    async fn refuse_without_passkey<S: SignIn>(
+        &self,
+        db: &Connection,
+        user_id: UserId,
+        sign_in: &S,
+    ) -> anyhow::Result<Outcome<S::Output>> {
+        if !store::otps::mark_consumed(db, self.otp_id, self.now).await? {
+            return Ok(Outcome::Lost);
+        }
+        sign_in.wait_for_passkey(db, user_id).await?;
+        let details = json!({ "otpId": self.otp_id });
+        let event = self.meta.event(EventName::PasskeyAwaited, self.now, details)?;
+        event.user(user_id).client(self.client_id).insert(db).await?;
+        Ok(Outcome::PasskeyRequired)
     }
 
     /// Signs a break-glass owner in, if the owner has sign-ins left, and tells every owner.

@@ -23,6 +23,7 @@ use crate::{
             devices,
             email_key::{domain_key, email_key},
             new_sign_in::NewSignIn,
+            step_up,
         },
         sso::{SsoError, find_usable},
     },
@@ -103,6 +104,9 @@ impl ProvenIdentity<'_> {
                 }
                 if !self.is_routed(&db, linked.as_ref()).await? {
                     return Ok(Some(IdentityOutcome::Refused(IdentityError::ForeignDomain)));
+                }
+                if step_up::requires_passkey(app, &db, user_id).await? {
+                    return Ok(Some(IdentityOutcome::Refused(IdentityError::PasskeyRequired)));
                 }
                 identities::mark_signed_in(&db, &self.stored(), now).await?;
                 (user_id, linked)

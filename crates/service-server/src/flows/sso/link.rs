@@ -27,6 +27,7 @@ use crate::{
         sign_in::{
             browser_session::Browser,
             request_otp::{self, RequestOtpError, Sender},
+            step_up,
             verify_otp::{Attempt, SignIn, VerifyOtpError},
         },
         sso::{SsoError, find_usable, identity::ProvenIdentity},
@@ -139,6 +140,10 @@ async fn link(proven: &ProvenIdentity<'_>, browser: &mut Browser, user_id: UserI
     }
     if store::users::find_address(transaction.db(), user_id).await? != identity.address {
         // The address was changed after the code was entered.
+        return Err(SsoError::NotAvailable);
+    }
+    if step_up::requires_passkey(app, transaction.db(), user_id).await? {
+        // It became required after the code was entered.
         return Err(SsoError::NotAvailable);
     }
     let was_linked = remove_others(proven, &mut transaction, browser, user_id).await?;

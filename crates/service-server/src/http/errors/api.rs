@@ -17,6 +17,7 @@ use crate::{
             address_change::AddressChangeError,
             deletion::{DeletionError, WorkspacesOfLeaver},
             export::ExportError,
+            passkey_requirement::PasskeyRequirementError,
             profile::ProfileError,
             secure::SecureError,
         },
@@ -327,6 +328,24 @@ pub fn account_export(failure: ExportError, base_url: &str) -> ApiError {
         ExportError::Busy => EdgeError::Busy.into(),
         ExportError::Database(error) => error.into(),
         ExportError::Defect(error) => error.into(),
+    }
+}
+
+/// The response to a requirement of a passkey that was not changed. One error is about the bearer token, and has its challenge.
+#[must_use]
+pub fn passkey_requirement(failure: PasskeyRequirementError, base_url: &str) -> ApiError {
+    match failure {
+        PasskeyRequirementError::SessionEnded => bearer(BearerError::Invalid, base_url),
+        PasskeyRequirementError::NoneCounts => {
+            error(Conflict, "Add a passkey on the account page first. Your first one counts once it is 7 days old.")
+        }
+        PasskeyRequirementError::SsoRequired => error(
+            Conflict,
+            "Your company requires single sign-on, so passkeys don't sign you in and can't be required.",
+        ),
+        PasskeyRequirementError::Limited(limited) => limited.into(),
+        PasskeyRequirementError::Database(error) => error.into(),
+        PasskeyRequirementError::Defect(error) => error.into(),
     }
 }
 

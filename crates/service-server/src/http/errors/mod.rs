@@ -159,9 +159,7 @@ impl ApiError {
 
     /// How the user has to sign in, for programs.
     pub(crate) fn with_sign_in_method(mut self, method: &str) -> Self {
-        if let Some(details) = &mut self.details {
-            details["signInMethod"] = method.into();
-        }
+        self.details.get_or_insert_with(|| json!({}))["signInMethod"] = method.into();
         self
     }
 

@@ -1,7 +1,7 @@
 //! Responses of the OAuth endpoints: which error code and which sentence each error of their flows becomes.
 
 use axum::http::header;
-use service_api::errors::{ErrorCode::*, Reason};
+use service_api::errors::{ErrorCode::*, PASSKEY_METHOD, Reason};
 use service_rules::{clients::ClientAuthError, registration::RegistrationError};
 
 use crate::{
@@ -106,6 +106,11 @@ impl From<InvalidGrant> for ApiError {
                 let text = "This account was closed, and will be erased. To keep it, sign in with a browser, \
                             or use the link in the email about it.";
                 error(InvalidGrant, text).because(Reason::UserDisabled.as_str())
+            }
+            InvalidGrant::PasskeyRequired => {
+                let text = "This account requires a passkey, so a code does not sign in. Sign in with a browser: \
+                            send the user to /oauth/authorize.";
+                error(InvalidGrant, text).with_sign_in_method(PASSKEY_METHOD)
             }
             InvalidGrant::AuthorizationCode => {
                 error(InvalidGrant, "The code is invalid for this client. Send the user to /oauth/authorize again.")

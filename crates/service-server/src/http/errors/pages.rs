@@ -145,8 +145,10 @@ impl From<ConsentError> for ApiError {
 impl From<AddressLinkError> for ApiError {
     fn from(failure: AddressLinkError) -> Self {
         match failure {
-            AddressLinkError::NotFound => error(NotFound, "The address was changed, the change was stopped, or the link has expired.")
-                .on_page(PageProblem::AddressLinkGone),
+            AddressLinkError::NotFound => {
+                error(NotFound, "The address was changed, the change was stopped, or the link has expired.")
+                    .on_page(PageProblem::AddressLinkGone)
+            }
             AddressLinkError::Database(error) => error.into(),
             AddressLinkError::Defect(error) => error.into(),
         }

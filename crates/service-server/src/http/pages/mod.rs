@@ -13,6 +13,7 @@ mod hand_off;
 pub mod invitations;
 pub mod keep_account;
 pub mod manual;
+pub mod passkey_sign_in;
 pub mod problem;
 mod received_invitation;
 pub mod request_browser;

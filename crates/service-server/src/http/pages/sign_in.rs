@@ -23,8 +23,8 @@ use crate::{
         sign_in::{
             browser,
             browser_session::{self, Browser},
-            passkey::{self, PasskeySignInError},
-            recovery_code::{self, RecoveryCodeError, RecoveryCodeOffer},
+            passkey::{self, PasskeyNotice},
+            recovery_code::{self, RecoveryCodeOffer},
             request_otp::RequestOtpError,
             verify_otp::VerifyOtpError,
         },
@@ -68,12 +68,25 @@ struct SignIn<'a> {
     passkey: Option<String>,
     /// What went wrong with a passkey.
     passkey_problem: String,
-    /// The user is signed in, and should use a passkey to confirm that.
-    expects_passkey: bool,
+    passkey_notice: PasskeyNoticeShown,
     recovery_code: RecoveryCodeOffer,
     /// What went wrong with a recovery code.
     recovery_problem: Option<String>,
     script: &'static str,
+}
+
+/// What the page says about a passkey.
+enum PasskeyNoticeShown {
+    Nothing,
+    Confirm,
+    Required {
+        /// What the user has to do.
+        text: Sentence,
+        /// When all passkeys will be removed. `None`: the user can ask for that.
+        removed_on: Option<Sentence>,
+        /// Why that was not begun.
+        problem: Option<String>,
+    },
 }
 
 #[derive(Template)]
@@ -144,7 +157,7 @@ pub async fn show(
     let t = app.locales.of(meta.language);
     let (browser, flow) = find(&app, browser, &id).await?;
     match authorize::step(&app, &meta, &browser, &flow).await? {
-        authorize::Next::SignIn(_) if flow.connection_id.is_some() => {
+        authorize::Next::SignIn(_) if flow.connection_id.is_some() && flow.waiting.is_none() => {
             SsoPage { app: &app, meta: &meta, browser: &browser, flow: &flow }.show(false).await
         }
         authorize::Next::SignIn(_) => {
@@ -195,58 +208,6 @@ pub async fn send(
     AddressPage { app: &app, t, browser: &browser, flow: &flow }.show(&email, Some(problem)).await
 }
 
-/// Signs in again by a recovery code, in place of a passkey.
-pub async fn use_recovery_code(
-    State(app): State<App>,
-    Extension(meta): Extension<RequestMeta>,
-    PathId(id): PathId,
-    form: Form,
-) -> Result<Response, ApiError> {
-    let t = app.locales.of(meta.language);
-    let code = zeroize::Zeroizing::new(form.get("code").to_owned());
-    let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
-    let problem = match recovery_code::sign_in(&app, &meta, &mut browser, &code).await {
-        Ok(()) => return Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser)),
-        Err(RecoveryCodeError::NotSignedIn) => SignInProblem::wrong(&t.sign_in.recovery_too_early),
-        Err(RecoveryCodeError::NotAccepted) => SignInProblem::wrong(&t.sign_in.recovery_wrong),
-        Err(RecoveryCodeError::Limited(limited)) => SignInProblem::limited(t, limited, &t.workspace.limited),
-        Err(RecoveryCodeError::Database(error)) => return Err(error.into()),
-        Err(RecoveryCodeError::Defect(error)) => return Err(error.into()),
-    };
-    let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }
-        .show(hint, Some(problem.of(ProblemForm::RecoveryCode)))
-        .await
-}
-
-/// Signs in by a passkey.
-pub async fn use_passkey(
-    State(app): State<App>,
-    Extension(meta): Extension<RequestMeta>,
-    PathId(id): PathId,
-    form: Form,
-) -> Result<Response, ApiError> {
-    let t = app.locales.of(meta.language);
-    let response = form.get("response").to_owned();
-    let (mut browser, flow) = find(&app, Some(form.browser), &id).await?;
-    let problem = match passkey::sign_in(&app, &meta, &mut browser, &flow, &response).await {
-        Ok(()) => return Ok(with_cookie(see_other(&format!("/sign-in/{id}"))?, &browser)),
-        Err(PasskeySignInError::Passkey(_) | PasskeySignInError::Unknown) => {
-            SignInProblem::wrong(&t.sign_in.passkey_refused)
-        }
-        Err(PasskeySignInError::CounterWentBack) => SignInProblem::wrong(&t.sign_in.passkey_copied),
-        Err(PasskeySignInError::Closed(account)) => return keep_account::lead_to(&account),
-        Err(PasskeySignInError::SsoRequired) => SignInProblem::wrong(&t.sign_in.passkey_sso),
-        Err(PasskeySignInError::Limited(limited)) => SignInProblem::limited(t, limited, &t.workspace.limited),
-        Err(PasskeySignInError::Database(error)) => return Err(error.into()),
-        Err(PasskeySignInError::Defect(error)) => return Err(error.into()),
-    };
-    let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }
-        .show(hint, Some(problem.of(ProblemForm::Passkey)))
-        .await
-}
-
 pub async fn show_code(
     State(app): State<App>,
     Extension(meta): Extension<RequestMeta>,
@@ -289,6 +250,8 @@ pub async fn enter(
             return SsoPage { app: &app, meta: &meta, browser: &browser, flow: &flow }.show(true).await;
         }
         VerifyOtpError::Closed(account) => return keep_account::lead_to(&account),
+        // In a browser the code is accepted, and the next page asks for the passkey.
+        VerifyOtpError::PasskeyRequired => return see_other(&format!("/sign-in/{id}")),
         VerifyOtpError::Code(OtpError::Limited(limited)) => SignInProblem::limited(t, limited, &t.code.too_many),
         VerifyOtpError::Database(error) => return Err(error.into()),
         VerifyOtpError::Defect(error) => return Err(error.into()),
@@ -346,12 +309,25 @@ impl AddressPage<'_> {
             passkey: passkey::request_options(app, browser, flow).map(|options| options.to_string()),
             passkey_problem: of(ProblemForm::Passkey).unwrap_or_default(),
             recovery_problem: of(ProblemForm::RecoveryCode),
-            recovery_code: recovery_code::offer(app, browser).await?,
-            expects_passkey: passkey::is_expected(app, browser).await?,
+            recovery_code: recovery_code::offer(app, browser, flow).await?,
+            passkey_notice: self.passkey_notice(of(ProblemForm::LostPasskeys)).await?,
             script: PASSKEYS,
         };
         let page = script::allow(page(t, StatusCode::OK, &template, leads_to(flow))?);
         Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
+    }
+
+    async fn passkey_notice(&self, problem: Option<String>) -> Result<PasskeyNoticeShown, ApiError> {
+        let Self { app, t, browser, flow } = *self;
+        Ok(match passkey::notice(app, browser, flow).await? {
+            PasskeyNotice::Nothing => PasskeyNoticeShown::Nothing,
+            PasskeyNotice::Confirm => PasskeyNoticeShown::Confirm,
+            PasskeyNotice::Required { removed_on } => {
+                let email = flow.email.as_ref().map_or("", Address::as_str);
+                let removed_on = removed_on.map(|at| t.sign_in.lost_due.with("date", t.moment(at)));
+                PasskeyNoticeShown::Required { text: t.sign_in.required.with("email", email), removed_on, problem }
+            }
+        })
     }
 }
 
@@ -447,10 +423,11 @@ pub(super) struct SignInProblem {
 
 /// The form of the sign-in page that was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ProblemForm {
+pub(super) enum ProblemForm {
     Address,
     Passkey,
     RecoveryCode,
+    LostPasskeys,
 }
 
 impl SignInProblem {
@@ -466,7 +443,7 @@ impl SignInProblem {
         Self { status, text, retry_after, code_page: None, form: ProblemForm::Address }
     }
 
-    fn of(self, form: ProblemForm) -> Self {
+    pub(super) fn of(self, form: ProblemForm) -> Self {
         Self { form, ..self }
     }
 }

@@ -299,6 +299,7 @@ pub async fn enter_link(
         Err(LinkError::Code(VerifyOtpError::Database(error))) => return Err(error.into()),
         Err(LinkError::Code(VerifyOtpError::Defect(error))) => return Err(error.into()),
         Err(LinkError::Code(VerifyOtpError::Closed(account))) => return keep_account::lead_to(&account),
+        Err(LinkError::Code(VerifyOtpError::PasskeyRequired)) => SignInProblem::wrong(&t.sso.passkey),
         Err(LinkError::Code(_)) => SignInProblem::wrong(&t.code.wrong),
     };
     link_page(&app, &meta, &browser, &flow, Some(&problem)).await

@@ -98,6 +98,7 @@ impl Refusal {
                     IdentityError::ForeignDomain => (with(&texts.foreign_domain), &texts.identity_next),
                     IdentityError::OtherTenant => (with(&texts.other_tenant), &texts.identity_next),
                     IdentityError::AccountDisabled => (texts.disabled.to_string(), &texts.disabled_next),
+                    IdentityError::PasskeyRequired => (texts.passkey.to_string(), &texts.passkey_next),
                 };
                 (StatusCode::FORBIDDEN, t.problem.forbidden.to_string(), text, next.to_string())
             }

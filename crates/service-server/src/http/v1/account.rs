@@ -8,7 +8,7 @@ use service_api::{
 
 use crate::{
     app::App,
-    flows::account::{deletion, profile},
+    flows::account::{deletion, passkey_requirement, profile},
     http::{
         body::Body,
         caller::{Read, RecentUserSession, Sessions, UserSession, Write},
@@ -33,6 +33,26 @@ pub async fn rename(
 ) -> Result<Json<Account>, ApiError> {
     let renamed = profile::rename(&app, &caller.actor(), &named.name).await;
     Ok(Json(renamed.map_err(|failure| api::profile(failure, &app.config.base_url))?))
+}
+
+/// Requires a passkey to sign in.
+pub async fn require_passkey(
+    State(app): State<App>,
+    caller: RecentUserSession<Write<Sessions>>,
+    _: Query,
+) -> Result<Json<Account>, ApiError> {
+    let account = passkey_requirement::set(&app, &caller.actor(), caller.sign_in, true).await;
+    Ok(Json(account.map_err(|failure| api::passkey_requirement(failure, &app.config.base_url))?))
+}
+
+/// Allows to sign in by code again.
+pub async fn allow_codes(
+    State(app): State<App>,
+    caller: RecentUserSession<Write<Sessions>>,
+    _: Query,
+) -> Result<(), ApiError> {
+    let account = passkey_requirement::set(&app, &caller.actor(), caller.sign_in, false).await;
+    account.map(drop).map_err(|failure| api::passkey_requirement(failure, &app.config.base_url))
 }
 
 /// Closes the account, with the session of this request.

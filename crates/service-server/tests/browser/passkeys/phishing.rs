@@ -18,6 +18,15 @@ async fn press_at(rig: &Rig<'_>, site: &PhishingProxy) -> Result<String> {
     rig.browser.wait_for_text(PROBLEM).await
 }
 
+/// Enters an address and the code that is sent to it, on the page that is open.
+async fn enter_code(rig: &Rig<'_>, email: &str) -> Result<()> {
+    rig.browser.type_into("input[name=email]", email).await?;
+    rig.browser.click("form:not([action$='/passkey']) button[type=submit]").await?;
+    let code = code_for(rig.server, email).await?;
+    rig.browser.type_into("input[name=code]", &code).await?;
+    rig.browser.click("button.main").await
+}
+
 /// The error of a request for a passkey at a phishing site.
 async fn error_at(rig: &Rig<'_>) -> Result<String> {
     let script = "const done = arguments[arguments.length - 1];
@@ -53,11 +62,7 @@ fn a_phishing_site_gets_codes_but_never_a_passkey_pk_36() -> Result<()> {
             ensure!(rig.sign_ins().await? == 0, "{host}: the passkey was phished");
             // The site works: a code that is entered there signs its owner in.
             let email = format!("victim{own_relying_party}@{host}.test").replace("127.0.0.1", "ip");
-            rig.browser.type_into("input[name=email]", &email).await?;
-            rig.browser.click("form:not([action$='/passkey']) button[type=submit]").await?;
-            let code = code_for(rig.server, &email).await?;
-            rig.browser.type_into("input[name=code]", &code).await?;
-            rig.browser.click("button.main").await?;
+            enter_code(rig, &email).await?;
             rig.browser.wait_for(SIGN_OUT).await?;
             ensure!(rig.browser.address().await?.starts_with(&site.url), "{host}: it was not phished");
             // The cookie has to be gone before the next site, which may have the same host.
@@ -74,16 +79,40 @@ fn a_phishing_site_gets_codes_but_never_a_passkey_pk_36() -> Result<()> {
 }
 
 #[test]
+fn a_phishing_site_gets_no_one_who_requires_a_passkey_pk_57() -> Result<()> {
+    run(async |rig| {
+        let device = rig.browser.plug_in(PLATFORM).await?;
+        rig.sign_in_by_code("ann@acme.test").await?;
+        rig.add("Laptop").await?;
+        rig.sign_out().await?;
+        rig.server.sql("update users set requires_passkey = true").await?;
+        rig.server.sql("delete from recent_hits").await?;
+        let site = PhishingProxy::start(&rig.url, "login.localhost", false).await?;
+        rig.browser.go(&format!("{}/sign-in", site.url)).await?;
+        enter_code(rig, "ann@acme.test").await?;
+        // The site has the code, and with it the page that asks for the passkey.
+        rig.browser.wait_for("#lost").await?;
+        ensure!(rig.browser.address().await?.starts_with(&site.url), "the browser left the site");
+        let error = error_at(rig).await?;
+        ensure!(error == "SecurityError", "{error}");
+        rig.browser.go(&format!("{}/account", site.url)).await?;
+        rig.browser.wait_for("input[name=email]").await?;
+        let signed_in = rig.server.sql("select count(*) from browser_sessions where user_id is not null").await?;
+        ensure!(signed_in.as_deref() == Some("0"), "{signed_in:?}");
+        // At the real site the same passkey signs in.
+        ensure!(device.credentials().await?.len() == 1, "the device lost its passkey");
+        rig.press().await?;
+        rig.wait_for_account("ann@acme.test").await
+    })
+}
+
+#[test]
 fn no_passkey_is_made_at_a_phishing_site() -> Result<()> {
     run(async |rig| {
         let key = rig.browser.plug_in(SECURITY_KEY).await?;
         let site = PhishingProxy::start(&rig.url, "login.localhost", false).await?;
         rig.browser.go(&format!("{}/sign-in", site.url)).await?;
-        rig.browser.type_into("input[name=email]", "ann@acme.test").await?;
-        rig.browser.click("form:not([action$='/passkey']) button[type=submit]").await?;
-        let code = code_for(rig.server, "ann@acme.test").await?;
-        rig.browser.type_into("input[name=code]", &code).await?;
-        rig.browser.click("button.main").await?;
+        enter_code(rig, "ann@acme.test").await?;
         rig.browser.wait_for(SIGN_OUT).await?;
         rig.browser.go(&format!("{}/account/security", site.url)).await?;
         rig.browser.click("form[action='/account/security/passkeys/new'] button").await?;

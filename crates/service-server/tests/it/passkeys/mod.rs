@@ -6,5 +6,6 @@ mod races;
 mod recovery;
 mod recovery_codes;
 mod refused;
+mod required;
 mod sign_in;
 mod step_up;

@@ -289,6 +289,7 @@ async fn account(app: &App, actor: &Actor<'_>) -> anyhow::Result<AccountData> {
         mail_suppressed_until: bounces::suppressed_until(app, &db, &user.email).await?,
         email: user.email,
         name: user.name,
+        requires_passkey: user.requires_passkey,
         passkey_removal_due_at: store::passkey_recoveries::find(&db, user_id).await?,
         address_change: store::address_changes::find(&db, user_id, app.clock.now()).await?.map(Into::into),
         recovery_codes: store::recovery_codes::find(&db, user_id).await?,

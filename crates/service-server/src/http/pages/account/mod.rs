@@ -159,6 +159,7 @@ fn not_shown(error: AccountError, here: AccountPage) -> Result<Response, ApiErro
         | AccountError::Passkey(_)
         | AccountError::Export(_)
         | AccountError::Address(_)
+        | AccountError::PasskeyRequirement(_)
         | AccountError::Deletion(_)
         | AccountError::Profile(_) => see_other("/sign-in"),
         AccountError::Database(broken) => Err(broken.into()),
@@ -191,6 +192,9 @@ async fn after_form(
             let text = tokens::refused(t, &refusal);
             let status = api::cli_tokens(refusal, &app.config.base_url).status();
             Ok(FormOutcome::Problem(FormProblem { status, text }))
+        }
+        Err(AccountError::PasskeyRequirement(refusal)) => {
+            Ok(FormOutcome::Problem(security::requirement_refused(t, &refusal)))
         }
         Err(AccountError::Address(refusal)) => Ok(FormOutcome::Problem(address::refused(t, &refusal))),
         Err(AccountError::Deletion(refusal)) => Ok(FormOutcome::Problem(delete::refused(t, &refusal))),

@@ -10,6 +10,7 @@ use crate::{
         RequestMeta,
         account::{
             self, AccountError,
+            passkey_requirement::{self, PasskeyRequirementError},
             passkeys::{PasskeyRefusal, RecoveryCodesLeft},
         },
         sign_in::passkey_recovery,
@@ -47,6 +48,8 @@ struct SecurityPage<'a> {
     recovery_due: Option<String>,
     /// How many recovery codes are left, if the user can have some.
     recovery_codes: Option<String>,
+    /// Whether the user requires a passkey to sign in; `None`: no passkey counts.
+    requires_passkey: Option<bool>,
 }
 
 struct PasskeyShown {
@@ -192,6 +195,26 @@ pub async fn create_recovery_codes(
     page(t, StatusCode::OK, &template, None)
 }
 
+/// Requires a passkey to sign in.
+pub async fn require_passkey(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let set = passkey_requirement::set_from_browser(&app, &meta, &form.browser, true).await;
+    after(Reader::of(&app, &meta, &form.browser), set.map(|()| Done::PasskeyRequired)).await
+}
+
+/// Allows to sign in by code again.
+pub async fn allow_codes(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let set = passkey_requirement::set_from_browser(&app, &meta, &form.browser, false).await;
+    after(Reader::of(&app, &meta, &form.browser), set.map(|()| Done::CodesAllowed)).await
+}
+
 /// Begins to remove all passkeys, for a user who has lost them.
 pub async fn begin_recovery(
     State(app): State<App>,
@@ -244,6 +267,7 @@ async fn security_page(reader: Reader<'_>, problem: Option<FormProblem>) -> Resu
         available: found.available,
         recovery_due: found.recovery_due.map(|at| t.moment(at)),
         recovery_codes: found.counts.then(|| recovery_codes_left(reader, found.recovery_codes)),
+        requires_passkey: (found.counts || found.required).then_some(found.required),
     };
     page(t, status, &template, None)
 }
@@ -253,6 +277,20 @@ fn recovery_codes_left(reader: Reader<'_>, left: Option<RecoveryCodesLeft>) -> S
     let Some(left) = left else { return texts.none.to_string() };
     let created = reader.moments().of(left.created_at).text;
     texts.left.count(left.count.into()).with("date", created).to_string()
+}
+
+/// What the page says about a requirement that was not changed.
+pub(super) fn requirement_refused(t: &Texts, refusal: &PasskeyRequirementError) -> FormProblem {
+    let texts = &t.account.security;
+    let (status, text) = match refusal {
+        PasskeyRequirementError::Limited(limited) => {
+            let wait = t.duration(limited.retry_after.into());
+            (StatusCode::TOO_MANY_REQUESTS, t.workspace.limited.with("wait", wait).to_string())
+        }
+        PasskeyRequirementError::SsoRequired => (StatusCode::CONFLICT, texts.require_sso.to_string()),
+        _ => (StatusCode::CONFLICT, texts.require_none_counts.to_string()),
+    };
+    FormProblem { status, text }
 }
 
 /// What the page says about a passkey that was not added.
