@@ -402,7 +402,7 @@ texts! {
         invalid_email: Text, already_sent: Text, enter_code: Text, wait: Sentence, start_again: Text,
         passkey: Text, passkey_refused: Text,
         passkey_copied: Text, passkey_sso: Text, passkey_failed: Text, confirm: Text, recovery_code: Text,
-        required: Sentence, lost: Text, lost_due: Sentence, lost_too_late: Text, recovery_hint: Text, recovery_use: Text,
+        required: Sentence, other: Text, lost: Text, lost_due: Sentence, lost_too_late: Text, recovery_hint: Text, recovery_use: Text,
         recovery_later: Text, recovery_wrong: Text, recovery_too_early: Text,
     }
     Sso {

@@ -6,7 +6,6 @@ use crate::{
     app::App,
     flows::{
         RequestMeta,
-        oauth::authorize,
         sign_in::{
             passkey::{self, PasskeySignInError},
             passkey_recovery::{self, PasskeyRecoveryError},
@@ -44,10 +43,7 @@ pub async fn use_recovery_code(
         Err(RecoveryCodeError::Database(error)) => return Err(error.into()),
         Err(RecoveryCodeError::Defect(error)) => return Err(error.into()),
     };
-    let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }
-        .show(hint, Some(problem.of(ProblemForm::RecoveryCode)))
-        .await
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show_again(problem.of(ProblemForm::RecoveryCode)).await
 }
 
 /// Begins to remove all passkeys, for a user who requires one and has lost them.
@@ -68,10 +64,7 @@ pub async fn begin_recovery(
         Err(PasskeyRecoveryError::Database(error)) => return Err(error.into()),
         Err(PasskeyRecoveryError::Defect(error)) => return Err(error.into()),
     };
-    let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }
-        .show(hint, Some(problem.of(ProblemForm::LostPasskeys)))
-        .await
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show_again(problem.of(ProblemForm::LostPasskeys)).await
 }
 
 /// Signs in by a passkey.
@@ -96,8 +89,5 @@ pub async fn use_passkey(
         Err(PasskeySignInError::Database(error)) => return Err(error.into()),
         Err(PasskeySignInError::Defect(error)) => return Err(error.into()),
     };
-    let hint = authorize::login_hint(&flow).unwrap_or_default();
-    AddressPage { app: &app, t, browser: &browser, flow: &flow }
-        .show(hint, Some(problem.of(ProblemForm::Passkey)))
-        .await
+    AddressPage { app: &app, t, browser: &browser, flow: &flow }.show_again(problem.of(ProblemForm::Passkey)).await
 }

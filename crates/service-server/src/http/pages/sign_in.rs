@@ -85,8 +85,14 @@ enum PasskeyNoticeShown {
         /// When all passkeys will be removed. `None`: the user can ask for that.
         removed_on: Option<Sentence>,
         /// Why that was not begun.
-        problem: Option<String>,
+        not_begun: Option<String>,
     },
+}
+
+impl PasskeyNoticeShown {
+    const fn is_required(&self) -> bool {
+        matches!(self, Self::Required { .. })
+    }
 }
 
 #[derive(Template)]
@@ -293,6 +299,11 @@ pub(super) struct AddressPage<'a> {
 }
 
 impl AddressPage<'_> {
+    /// Shows the page again, with what went wrong with one of its forms.
+    pub(super) async fn show_again(&self, problem: SignInProblem) -> Result<Response, ApiError> {
+        self.show(authorize::login_hint(self.flow).unwrap_or_default(), Some(problem)).await
+    }
+
     pub(super) async fn show(&self, email: &str, problem: Option<SignInProblem>) -> Result<Response, ApiError> {
         let Self { app, t, browser, flow } = *self;
         let of = |form| text_of(problem.as_ref().filter(|problem| problem.form == form));
@@ -317,7 +328,7 @@ impl AddressPage<'_> {
         Ok(with_cookie(with_problem(page, problem.as_ref()), browser))
     }
 
-    async fn passkey_notice(&self, problem: Option<String>) -> Result<PasskeyNoticeShown, ApiError> {
+    async fn passkey_notice(&self, not_begun: Option<String>) -> Result<PasskeyNoticeShown, ApiError> {
         let Self { app, t, browser, flow } = *self;
         Ok(match passkey::notice(app, browser, flow).await? {
             PasskeyNotice::Nothing => PasskeyNoticeShown::Nothing,
@@ -325,7 +336,7 @@ impl AddressPage<'_> {
             PasskeyNotice::Required { removed_on } => {
                 let email = flow.email.as_ref().map_or("", Address::as_str);
                 let removed_on = removed_on.map(|at| t.sign_in.lost_due.with("date", t.moment(at)));
-                PasskeyNoticeShown::Required { text: t.sign_in.required.with("email", email), removed_on, problem }
+                PasskeyNoticeShown::Required { text: t.sign_in.required.with("email", email), removed_on, not_begun }
             }
         })
     }
