@@ -167,7 +167,7 @@ pub const fn consequence(event: Event, made: Made) -> Consequence {
         (Event::RevokedByUser(MadeTreatment::Recommended), Made::CliToken) => Consequence::RevokedUnlessInUse,
         (Event::RevokedByUser(MadeTreatment::Revoke), _)
         | (Event::RevokedByUser(MadeTreatment::Recommended), Made::McpPair | Made::Invitation)
-        // Who revokes a session never wants it to change the address.
+        // A user who revokes a session never wants it to change the address.
         | (Event::RevokedByUser(_), Made::AddressChange)
         // An operator's sign-out revokes every session of the user, and an MCP pair and an app's session are sessions.
         | (Event::RevokedByOperator, Made::McpPair | Made::AppSession | Made::AddressChange) => Consequence::Revoked,

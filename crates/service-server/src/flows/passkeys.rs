@@ -95,11 +95,11 @@ pub async fn remove(
     if let Some(name) = &name {
         store::deletions::insert(&db, removed, now).await?;
         if store::passkeys::count_by_user(&db, actor.user_id).await? == 0 {
+            let by = RemovedBy::Request(actor.meta);
             store::passkey_recoveries::delete(&db, actor.user_id).await?;
+            recovery_codes::remove(app, by, &db, actor.user_id).await?;
+            passkey_requirement::end_without_passkey(app, by, &db, actor.user_id).await?;
         }
-        let by = RemovedBy::Request(actor.meta);
-        recovery_codes::remove_without_passkey(app, by, &db, actor.user_id).await?;
-        passkey_requirement::end_without_passkey(app, by, &db, actor.user_id).await?;
         let details = json!({ "by": actor.basis.to_string() });
         actor.event(EventName::PasskeyRemoved, now, details)?.subject(id).insert(&db).await?;
         enqueue_mail(app, &db, actor, name.clone(), now).await?;

@@ -1,4 +1,4 @@
-//! Requiring a passkey to sign in, so that no one who can read the mailbox of a user gets in.
+//! Requiring a passkey to sign in, so that a code from the mailbox alone opens no session.
 //!
 //! 1. The user signed in within the last 15 minutes, by a passkey that counts or a recovery code. Where single sign-on is required,
 //!    passkeys do not sign in, so they cannot be required.
@@ -78,7 +78,7 @@ pub async fn set_from_browser(
     Ok(set(app, &actor, sign_in, required).await.map(drop)?)
 }
 
-/// Requires a passkey from the user, or no longer does. What is so already stays.
+/// Requires a passkey from the user, or no longer does. If nothing changes, no one is signed out and no mail is sent.
 pub async fn set(
     app: &App,
     actor: &Actor<'_>,
@@ -150,7 +150,7 @@ async fn sign_out_others(
     Ok((sessions.len(), browsers.len()))
 }
 
-/// Ends the requirement of a user who has no passkey left, by their own hand.
+/// Ends the requirement of a user who has no passkey left. For what the user does, and not for what others may do in their name.
 pub(in crate::flows) async fn end_without_passkey(
     app: &App,
     by: RemovedBy<'_>,

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use service_api::{
@@ -207,6 +208,7 @@ async fn mark_again(
     })
 }
 
+/// Repeats an event about the account of a user.
 async fn mark_account_again(
     transaction: &RevocationTransaction<'_>,
     name: EventName,
@@ -281,7 +283,7 @@ impl CopiedEvent {
     }
 }
 
-/// The personal details of an event, which are sealed under the key of its user. None: the key is gone.
+/// The personal details of an event, which are sealed under the key of its user. `Null`: there are none, or the key is gone.
 async fn personal_details(app: &App, db: &Connection, user_id: UserId, copied: &CopiedEvent) -> anyhow::Result<Value> {
     let sealed = copied.sealed_details.as_deref().and_then(bytes_of);
     let key = store::audit_keys::list_users(db, &[user_id]).await?.pop();
@@ -294,6 +296,5 @@ async fn personal_details(app: &App, db: &Connection, user_id: UserId, copied: &
 
 /// The bytes of a `bytea` as PostgreSQL writes it into JSON.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?.as_bytes();
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    HEXLOWER.decode(text.strip_prefix("\\x")?.as_bytes()).ok()
 }

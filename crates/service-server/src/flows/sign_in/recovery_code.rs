@@ -139,13 +139,13 @@ impl UsedCode<'_> {
         let Self { app, meta, flow, user_id, ref code } = *self;
         let now = app.clock.now();
         let db = app.database.begin().await?;
-        let held = match Actor::in_browser(browser, meta) {
-            _ if flow.waiting.is_some() => {
+        let held = match (flow.waiting, Actor::in_browser(browser, meta)) {
+            (Some(_), _) => {
                 store::users::lock(&db, user_id).await?
                     && store::sign_in_flows::lock_waiting(&db, flow.id, user_id).await?
             }
-            Some(actor) => actor.hold_session(&db).await?,
-            None => false,
+            (None, Some(actor)) => actor.hold_session(&db).await?,
+            (None, None) => false,
         };
         if !held {
             return Err(RecoveryCodeError::NotSignedIn);

@@ -51,8 +51,8 @@ pub(crate) async fn of_user(app: &App, db: &Connection, user_id: UserId, now: Ti
     Ok(StepUp::of(has_passkey && !required::applies_to(app, db, user_id).await?))
 }
 
-/// Whether a user requires a passkey to sign in. Where single sign-on is required, the company decides instead. Who has only passkeys
-/// of which another device has a copy has to get in by code, to remove them.
+/// Whether a user requires a passkey to sign in. Where single sign-on is required, the company decides instead. If another device has
+/// a copy of every passkey, the user gets in by code, to remove them.
 pub(crate) async fn requires_passkey(app: &App, db: &Connection, user_id: UserId) -> Result<bool, Error> {
     Ok(store::users::requires_passkey(db, user_id).await?
         && !store::passkeys::are_copied(db, user_id).await?

@@ -74,7 +74,7 @@ pub enum VerifyOtpError {
     /// Single sign-on is required in the domain of the address, whatever the code is.
     #[error("single sign-on is required")]
     SsoRequired,
-    /// The code is right, but the user closed the account. The code was not consumed.
+    /// The code was right and is consumed, but the user closed the account.
     #[error("the user closed the account, which will be erased")]
     Closed(ClosedAccount),
     /// The code was right and is consumed, but its user requires a passkey.

@@ -109,7 +109,7 @@ pub async fn request(
     if new == current {
         return Err(AddressChangeError::Same);
     }
-    Requester { actor, now }.take_limits(app, &db, &new).await?;
+    take_limits(app, &db, actor, &new, now).await?;
     if let Some(domain) = find_sso_domain(app, &db, [&current, &new]).await? {
         return Err(AddressChangeError::SsoRequired(domain));
     }
@@ -183,34 +183,32 @@ impl RequestMails<'_> {
     }
 }
 
-/// The user who requests a change.
-struct Requester<'a> {
-    actor: &'a Actor<'a>,
+/// Counts a request against the user, and against the address that gets an unasked mail: in the network of the request, so that
+/// no one else uses up what its owner needs, and over all networks.
+async fn take_limits(
+    app: &App,
+    db: &Connection,
+    actor: &Actor<'_>,
+    new: &Address,
     now: Timestamp,
-}
-
-impl Requester<'_> {
-    /// Counts a request against the user, and against the address that gets an unasked mail: in the network of the request, so
-    /// that no one else uses up what its owner needs, and over all networks.
-    async fn take_limits(&self, app: &App, db: &Connection, new: &Address) -> Result<(), AddressChangeError> {
-        let (whom, network) = (self.actor.user_id.uuid(), recorded(self.actor.meta.address).to_string());
-        let address_and_network = [new.as_str(), &network].join(" ");
-        let limits: [(&str, &[u8], &[Window]); 3] = [
-            ("address-changes", whom.as_bytes(), &REQUESTS),
-            ("address-changes-address-network", address_and_network.as_bytes(), &REQUESTS_FROM_NETWORK),
-            ("address-changes-address", new.as_str().as_bytes(), &REQUESTS_FOR_ADDRESS),
-        ];
-        for (policy, whom, windows) in limits {
-            if let Some(limited) = (Limit { policy, whom }).take_in_windows(app, db, windows, self.now).await? {
-                return Err(limited.into());
-            }
+) -> Result<(), AddressChangeError> {
+    let (whom, network) = (actor.user_id.uuid(), recorded(actor.meta.address).to_string());
+    let address_and_network = [new.as_str(), &network].join(" ");
+    let limits: [(&str, &[u8], &[Window]); 3] = [
+        ("address-changes", whom.as_bytes(), &REQUESTS),
+        ("address-changes-address-network", address_and_network.as_bytes(), &REQUESTS_FROM_NETWORK),
+        ("address-changes-address", new.as_str().as_bytes(), &REQUESTS_FOR_ADDRESS),
+    ];
+    for (policy, whom, windows) in limits {
+        if let Some(limited) = (Limit { policy, whom }).take_in_windows(app, db, windows, now).await? {
+            return Err(limited.into());
         }
-        let (address, rates) = (self.actor.meta.address, app.config.limits.otp_sends_per_network);
-        let of_network = NetworkLimit { policy: "address-changes-network", address, rates };
-        match of_network.take(app, db, self.now).await? {
-            Some(limited) => Err(limited.into()),
-            None => Ok(()),
-        }
+    }
+    let (address, rates) = (actor.meta.address, app.config.limits.otp_sends_per_network);
+    let of_network = NetworkLimit { policy: "address-changes-network", address, rates };
+    match of_network.take(app, db, now).await? {
+        Some(limited) => Err(limited.into()),
+        None => Ok(()),
     }
 }
 
