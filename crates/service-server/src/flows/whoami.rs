@@ -13,10 +13,12 @@ use service_rules::{
     signing::later,
 };
 
-use crate::{app::App, flows::workspaces::enter_space::Entered, store, tokens::whoami_cache::WhoamiSource};
+use crate::{app::App, database, flows::workspaces::enter_space::Entered, store, tokens::whoami_cache::WhoamiSource};
 
 /// Seconds for which a node shows an address that was changed meanwhile.
 const EMAIL_CACHED: i64 = 60;
+/// While the database is away, seconds until a node tries again to read an address that it knows.
+const EMAIL_RETRY: i64 = 5;
 
 /// What a request returns about its caller.
 pub async fn whoami(app: &App, credential: &Arc<Credential>, space: &Entered) -> anyhow::Result<Whoami> {
@@ -59,10 +61,19 @@ fn view(WhoamiSource { credential, email, space }: &WhoamiSource) -> Whoami {
     }
 }
 
+/// The email address of a user. While the database is away, the one that the node knows, however old: it decides about nothing.
 async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
-    match app.user_emails.get(&user_id) {
-        Some((email, read_at)) if later(read_at, EMAIL_CACHED) > app.clock.now() => Ok(email),
-        Some(_) | None => Box::pin(look_up_email(app, user_id)).await,
+    let known = match app.user_emails.get(&user_id) {
+        Some((email, read_at)) if later(read_at, EMAIL_CACHED) > app.clock.now() => return Ok(email),
+        known => known,
+    };
+    match (Box::pin(look_up_email(app, user_id)).await, known) {
+        (Err(error), Some((email, _))) if error.is::<database::Error>() => {
+            let until_retry = later(app.clock.now(), EMAIL_RETRY - EMAIL_CACHED);
+            app.user_emails.insert(user_id, (email.clone(), until_retry));
+            Ok(email)
+        }
+        (found, _) => found,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use service_api::workspaces::Role;
-use service_testkit::server::with_server;
+use service_testkit::server::{Setup, with_server};
 
 #[test]
 fn each_token_and_each_space_has_its_own_response() -> Result<()> {
@@ -38,6 +38,30 @@ fn each_token_and_each_space_has_its_own_response() -> Result<()> {
                 assert_eq!((again.status.as_u16(), &again.body["error"]), (404, &body["error"]), "{space}");
             }
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_address_that_a_node_knows_is_shown_while_the_database_is_away() -> Result<()> {
+    Setup::default().set("database.deadline_seconds", "1").run(async |server| {
+        let ann = server.sign_in("ann@acme.test", "read write").await?;
+        let shown = async || -> Result<(u16, String)> {
+            let shown = server.http.get("/v1/whoami", Some(&ann.access_token)).await?;
+            Ok((shown.status.as_u16(), shown.body["user"]["email"].as_str().unwrap_or_default().to_owned()))
+        };
+        let before = (200, "ann@acme.test".to_owned());
+        assert_eq!(shown().await?, before);
+        // A node reads an address again after a minute.
+        server.advance(61);
+        let held = server.app.background_database.begin().await?;
+        held.execute("lock table users in access exclusive mode", &[]).await?;
+        assert_eq!(shown().await?, before);
+        drop(held);
+        server.sql("update users set email = 'ann.lee@acme.test'").await?;
+        assert_eq!(shown().await?, before, "the node tried again at once");
+        server.advance(6);
+        assert_eq!(shown().await?, (200, "ann.lee@acme.test".to_owned()));
         Ok(())
     })
 }
