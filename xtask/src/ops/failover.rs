@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::containers::is_root;
 use super::load::{Load, UserTokens};
 use super::nodes::Installation;
-use super::patroni::PatroniCluster;
+use super::patroni::{self, PatroniCluster};
 use super::proxies::{Product, Proxy};
 use super::{namespaces, report, skip};
 use crate::say_error;
@@ -106,6 +106,9 @@ impl FailoverOptions {
 }
 
 pub(super) async fn run(options: &FailoverOptions) -> Result<()> {
+    if options.inside.is_none() {
+        patroni::install()?;
+    }
     if options.loss() == Loss::CutOff && options.inside.is_none() {
         return options.run_inside();
     }
@@ -162,6 +165,13 @@ async fn one_failover(
     }
     let back = until_written(cluster, installation, &probe, Lost { leader, began }).await?;
     sleep(SETTLED).await;
+    if options.loss() == Loss::CutOff {
+        // Users go on while the former primary comes back. It must not take over again: what was written since would be lost.
+        cluster.reconnect(leader).await?;
+        cluster.until_complete().await?;
+        ensure!(cluster.leader().await != Some(leader), "the former primary took over again");
+        sleep(SETTLED).await;
+    }
     let tally = load.stop().await?;
     let measured = json!({
         "primary": format!("db{leader}"),
@@ -184,8 +194,7 @@ async fn one_failover(
             cluster.kill(leader).await?;
             cluster.restart(leader)?;
         }
-        Loss::CutOff => cluster.reconnect(leader).await?,
-        Loss::Moved => {}
+        Loss::CutOff | Loss::Moved => {}
     }
     cluster.until_complete().await?;
     Ok(measured)

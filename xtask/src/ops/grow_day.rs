@@ -11,6 +11,8 @@ use service_testkit::response::{TestClient, TestResponse};
 use service_testkit::server::{SignedIn, refresh_body, request_code, signed_in};
 use service_testkit::tab::Tab;
 
+use super::grow_account::{PasskeyOfDays, change_accounts};
+
 const OWNER: &str = "ann@acme.test";
 const MEMBER: &str = "bob@acme.test";
 const GUEST: &str = "carl@acme.test";
@@ -19,25 +21,32 @@ const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
 
 /// The users, and the app that they use every day.
 pub(super) struct UsersOfDays {
-    http: TestClient,
-    mailbox: Mailbox,
+    pub(super) http: TestClient,
+    pub(super) mailbox: Mailbox,
     app: Option<String>,
+    pub(super) passkey: Option<PasskeyOfDays>,
 }
 
 impl UsersOfDays {
     pub(super) fn new(http: TestClient, mailbox: Mailbox) -> Self {
-        Self { http, mailbox, app: None }
+        Self { http, mailbox, app: None, passkey: None }
     }
 
     /// Signs in on a device that is not known.
-    async fn sign_in(&self, email: &str) -> Result<SignedIn> {
+    pub(super) async fn sign_in(&self, email: &str) -> Result<SignedIn> {
         let (otp_id, code) = request_code(&self.http, &self.mailbox, &Leaks::default(), email).await?;
         let body = json!({ "grant_type": OTP_GRANT, "otp_id": otp_id, "code": code, "scope": "read write" });
         signed_in(&self.http.post("/oauth/token", &body).await?)
     }
 
     /// Sends a request that must succeed.
-    async fn send(&self, user: &SignedIn, method: Method, path: &str, body: Option<Value>) -> Result<TestResponse> {
+    pub(super) async fn send(
+        &self,
+        user: &SignedIn,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<TestResponse> {
         let request = self.http.request(method, path).bearer_auth(&user.access_token);
         let response = self.http.send(body.iter().fold(request, reqwest::RequestBuilder::json)).await?;
         ensure!(response.status.is_success(), "{path}: {} {}", response.status, response.text);
@@ -49,7 +58,7 @@ impl UsersOfDays {
         Ok(self.send(user, Method::POST, path, Some(body)).await?.field("id").to_owned())
     }
 
-    async fn delete(&self, user: &SignedIn, path: &str) -> Result<()> {
+    pub(super) async fn delete(&self, user: &SignedIn, path: &str) -> Result<()> {
         self.send(user, Method::DELETE, path, None).await.map(drop)
     }
 
@@ -68,6 +77,7 @@ pub(super) async fn spend_day(users: &mut UsersOfDays, day: u32) -> Result<()> {
         write_content(users, user, day).await?;
     }
     share_a_workspace(users, &owner, &member, day).await?;
+    change_accounts(users, &owner, day).await?;
     let app = match users.app.take() {
         Some(app) => app,
         None => users.register_app().await?,

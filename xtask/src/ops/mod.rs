@@ -10,6 +10,7 @@ mod containers;
 mod deb;
 mod failover;
 mod grow;
+mod grow_account;
 mod grow_day;
 mod image;
 mod kube;

@@ -1,5 +1,6 @@
 //! Three PostgreSQL servers under Patroni and three members of etcd, started with the files of `deploy/postgresql` as they are
-//! shipped: only names, addresses, ports and paths are replaced.
+//! shipped: only names, addresses, ports and paths are replaced, and how Patroni signs in without the network: by password, because
+//! its account here is not `postgres`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -19,11 +20,14 @@ use tokio::time::sleep;
 use super::nodes::DrillDatabase;
 use super::replace;
 use crate::root;
+use crate::tools::install_python;
 
 const MEMBERS: [usize; 3] = [1, 2, 3];
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Every user can run it, other than one in the home of an administrator.
+const PYTHON: &str = "/usr/bin/python3";
 /// The password of every role. The servers listen on this machine only, and end with the drill.
 const PASSWORD: &str = "of-a-drill";
 
@@ -48,6 +52,11 @@ struct Member {
     number: usize,
     directory: PathBuf,
     patroni: Option<Child>,
+}
+
+/// Installs Patroni from PyPI, unless it is there. Debian's is older than docs/postgresql.md asks for.
+pub(super) fn install() -> Result<()> {
+    install_python(&folder()?, &root().join("xtask/tools/patroni/requirements.txt"))
 }
 
 impl PatroniCluster {
@@ -206,6 +215,7 @@ impl Member {
                 ("/var/lib/postgresql", path),
                 ("/var/run/postgresql", path),
                 ("/etc/postgresql", path),
+                ("local all postgres peer", "local all postgres scram-sha-256"),
             ],
         )?;
         fs::write(directory.join("patroni.yml"), text)?;
@@ -223,18 +233,19 @@ impl Member {
 
     fn start(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().append(true).open(self.directory.join("log"))?;
-        let mut command = Command::new("patroni");
+        let mut command = Command::new(PYTHON);
         if let Some((user, _)) = unprivileged_account()? {
             command = Command::new("setpriv");
             let group = group_of(self.number);
-            command.args([format!("--reuid={user}"), format!("--regid={group}")]).args(["--clear-groups", "patroni"]);
+            command.args([format!("--reuid={user}"), format!("--regid={group}")]).args(["--clear-groups", PYTHON]);
         }
-        command.arg("patroni.yml").current_dir(&self.directory).env("HOME", &self.directory);
+        command.args(["-m", "patroni", "patroni.yml"]).current_dir(&self.directory).env("HOME", &self.directory);
+        command.env("PYTHONPATH", packages()?).env("PYTHONDONTWRITEBYTECODE", "1");
         for role in ["SUPERUSER", "REPLICATION", "REWIND"] {
             command.env(format!("PATRONI_{role}_PASSWORD"), PASSWORD);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
-        self.patroni = Some(command.spawn().context("patroni does not run: `.ci/install drills` installs it")?);
+        self.patroni = Some(command.spawn().context("patroni does not run")?);
         Ok(())
     }
 
@@ -312,14 +323,19 @@ fn start_etcd(number: usize, directory: &Path, ports: &Ports) -> Result<Child> {
     command.spawn().context("etcd does not run: `.ci/install drills` installs it")
 }
 
+/// The addresses of etcd.
+const ETCD: &str = "127.0.0.20/30";
+
 /// Inserts or deletes the rules that drop every packet from and to a member.
 async fn firewall(action: &str, number: usize) -> Result<()> {
     let (address, group) = (address(number), group_of(number).to_string());
-    // What it listens at, and the connections that it opens itself.
-    let rules: [&[&str]; 3] = [
+    // What it listens at, and the connections that it opens itself. The kernel goes on to send what is left in a connection that the
+    // process has closed, and such packets have no owner: one of them would renew the lock.
+    let rules: [&[&str]; 4] = [
         &["INPUT", "--destination", &address],
         &["OUTPUT", "--source", &address],
         &["OUTPUT", "--match", "owner", "--gid-owner", &group],
+        &["OUTPUT", "--destination", ETCD, "--match", "owner", "!", "--socket-exists"],
     ];
     for rule in rules {
         let status = Command::new("iptables").arg(action).args(rule).args(["--jump", "DROP"]).status().await;
@@ -327,6 +343,16 @@ async fn firewall(action: &str, number: usize) -> Result<()> {
         ensure!(status.success(), "iptables {action} failed: {status}");
     }
     Ok(())
+}
+
+/// The packages that Patroni consists of.
+fn packages() -> Result<PathBuf> {
+    let versions = fs::read_dir(folder()?.join("lib"))?.collect::<Result<Vec<_>, _>>()?;
+    Ok(versions.first().context("Patroni is not installed")?.path().join("site-packages"))
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(root().canonicalize()?.join("target/tools/patroni"))
 }
 
 /// The group of a member's processes. It has no name; the firewall tells members apart by it.
