@@ -79,6 +79,8 @@ pub struct Workspace {
     pub name: String,
     /// The role of the caller.
     pub role: Role,
+    /// Whether the workspace keeps out members whose account does not require a passkey.
+    pub requires_passkey: bool,
     /// When it was created.
     #[serde(with = "instant::Written")]
     pub created_at: Timestamp,

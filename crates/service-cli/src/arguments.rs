@@ -245,6 +245,12 @@ pub(crate) enum WorkspaceCommand {
         #[arg(value_name = "USER-ID|EMAIL")]
         member: String,
     },
+    /// Keep out members whose account requires no passkey (owners only)
+    RequirePasskey {
+        /// Let all members in again
+        #[arg(long)]
+        stop: bool,
+    },
     /// Leave the workspace
     Leave,
     /// Manage connections to identity providers (owners only)

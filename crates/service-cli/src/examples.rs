@@ -29,6 +29,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("workspace members", &["service workspace members"]),
     ("workspace invite", &["service workspace invite bo@acme.example --role viewer"]),
     ("workspace remove", &["service workspace remove bo@acme.example"]),
+    ("workspace require-passkey", &["service workspace require-passkey", "service workspace require-passkey --stop"]),
     ("workspace leave", &["service workspace leave --workspace-id wsp_01m955vw00fjqrz47smcqrkmzz"]),
     ("workspace connection", &["service workspace connection list"]),
     ("workspace connection list", &["service workspace connection list"]),

@@ -45,6 +45,9 @@ pub enum SpaceError {
     /// The token is bound to another space.
     #[error("the token is bound to another space")]
     Mismatch,
+    /// The workspace requires a passkey of its members, and the account of the caller does not.
+    #[error("the workspace requires a passkey of its members")]
+    PasskeyRequired,
 }
 
 /// The spaces that a credential gives access to.
@@ -95,6 +98,25 @@ pub enum Right {
     Write,
     /// A right that only owners have.
     Own,
+}
+
+/// What a workspace asks of the accounts of its members, and whether an account has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PasskeyRule {
+    /// Whether the workspace requires a passkey of its members.
+    pub required: bool,
+    /// Whether codes from the mailbox open no session of the member, who requires a passkey, or whose company requires single sign-on.
+    pub closed_to_codes: bool,
+}
+
+impl PasskeyRule {
+    /// Checks that the account has what the workspace asks for.
+    ///
+    /// # Errors
+    /// [`SpaceError::PasskeyRequired`] if it has not.
+    pub const fn check(self) -> Result<(), SpaceError> {
+        if self.required && !self.closed_to_codes { Err(SpaceError::PasskeyRequired) } else { Ok(()) }
+    }
 }
 
 /// Checks that a caller with this role, if any, has a right in a workspace.

@@ -54,7 +54,7 @@ struct Member {
     patroni: Option<Child>,
 }
 
-/// Installs Patroni from PyPI, unless it is there. Debian's is older than docs/postgresql.md asks for.
+/// Installs Patroni from `PyPI`, unless it is there. Debian's is older than docs/postgresql.md asks for.
 pub(super) fn install() -> Result<()> {
     install_python(&folder()?, &root().join("xtask/tools/patroni/requirements.txt"))
 }

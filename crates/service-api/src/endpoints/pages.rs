@@ -132,6 +132,8 @@ pub const WORKSPACE_CONFIRM_DELETE_CONNECTION: Endpoint =
     page(Method::Get, "/workspaces/{workspaceId}/connections/{connectionId}/delete");
 pub const WORKSPACE_DELETE_CONNECTION: Endpoint =
     page(Method::Post, "/workspaces/{workspaceId}/connections/{connectionId}/delete");
+pub const WORKSPACE_REQUIRE_PASSKEY: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/require-passkey");
+pub const WORKSPACE_ALLOW_CODES: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/allow-codes");
 pub const WORKSPACE_CONFIRM_LEAVE: Endpoint = page(Method::Get, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_LEAVE: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/leave");
 pub const WORKSPACE_UNBLOCK: Endpoint = page(Method::Post, "/workspaces/{workspaceId}/unblock");
@@ -247,6 +249,8 @@ pub(super) const ROWS: &[&Endpoint] = &[
     &WORKSPACE_CHANGE_REQUIREMENT,
     &WORKSPACE_CONFIRM_DELETE_CONNECTION,
     &WORKSPACE_DELETE_CONNECTION,
+    &WORKSPACE_REQUIRE_PASSKEY,
+    &WORKSPACE_ALLOW_CODES,
     &WORKSPACE_CONFIRM_LEAVE,
     &WORKSPACE_LEAVE,
     &WORKSPACE_UNBLOCK,

@@ -42,9 +42,27 @@ operations! {
     DELETE_WORKSPACE(Workspaces, "deleteWorkspace"): () => () =
         delete("/v1/workspaces/{workspaceId}", Access::RecentSignIn(WRITE)).fails(&[NotFound, WorkspaceMismatch, Forbidden]);
 
+    /// Require a passkey of the members (owners only)
+    REQUIRE_WORKSPACE_PASSKEY(Workspaces, "requireWorkspacePasskey"): () => Workspace =
+        post("/v1/workspaces/{workspaceId}/passkey-requirement", Access::RecentSignIn(WRITE))
+            .returns(200)
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict])
+            .note(
+                "From then on, members enter the workspace only if their account requires a passkey, or if their company requires \
+                 single sign-on. All sessions and tokens of other members get 403 `forbidden` there, within a minute, until they \
+                 require a passkey (`POST /v1/account/passkey-requirement`). Nothing is revoked. If your own account requires none, the \
+                 response is 409.",
+            );
+
+    /// Let members without a passkey in again (owners only)
+    ALLOW_WORKSPACE_CODES(Workspaces, "allowWorkspaceCodes"): () => () =
+        delete("/v1/workspaces/{workspaceId}/passkey-requirement", Access::RecentSignIn(WRITE))
+            .fails(&[NotFound, WorkspaceMismatch, Forbidden])
+            .note("If the workspace requires no passkey, nothing changes.");
+
     /// List members
     LIST_MEMBERS(Workspaces, "listMembers"): () => Page<Member> =
-        get("/v1/workspaces/{workspaceId}/members", Bearer(READ)).query(PAGE).returns(200).fails(&[NotFound, WorkspaceMismatch]);
+        get("/v1/workspaces/{workspaceId}/members", Bearer(READ)).query(PAGE).returns(200).fails(&[NotFound, WorkspaceMismatch, Forbidden]);
 
     /// Change a member's role (owners only)
     CHANGE_ROLE(Workspaces, "changeRole"): ChangeRole => Member =

@@ -1,8 +1,11 @@
 //! Tests of `service workspace`, `project`, `pack`, `session` and `app`.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use service_api::ids::UserId;
+use service_api::{
+    ids::{UserId, WorkspaceId},
+    workspaces::Role,
+};
 use service_testkit::{tab::Tab, tour};
 
 use crate::{
@@ -36,6 +39,35 @@ fn a_workspace_is_selected_and_saved() -> Result<()> {
         assert_eq!(flag, "O| Personal, set by --workspace-id\nexit 0");
         let expected = "E| error: Workspace wsp_nope not found, or you don't have access.\nE| next: service workspace list\nexit 6";
         assert_eq!(machine.show(&["workspace", "use", "wsp_nope"]).await?, expected);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_workspace_requires_a_passkey_and_can_be_left_without_one() -> Result<()> {
+    run(async |server, machine| {
+        let acme = sign_in_with_workspace(server, machine).await?;
+        machine.run(&["workspace", "use", &acme]).await?;
+        let none = machine.show(&["workspace", "require-passkey", "--yes"]).await?;
+        ensure!(none.contains("Require a passkey for your own account first") && none.ends_with("exit 1"), "{none}");
+        server.sql("update users set requires_passkey = true").await?;
+        let asked = machine.show(&["workspace", "require-passkey"]).await?;
+        ensure!(asked.contains("kept out, with all their sessions") && asked.contains("--yes"), "{asked}");
+        let required = machine.show(&["workspace", "require-passkey", "--yes"]).await?;
+        ensure!(required.contains("Acme (<wsp>) now lets members in only with a passkey."), "{required}");
+        let stopped = machine.show(&["workspace", "require-passkey", "--stop"]).await?;
+        ensure!(stopped.contains("ok: Acme (<wsp>) lets all members in again."), "{stopped}");
+        // Another owner requires it, and this user's account does not.
+        server.sql("update workspaces set requires_passkey = true").await?;
+        server.sql("update users set requires_passkey = false").await?;
+        server.advance(61);
+        let kept_out = machine.show(&["project", "list"]).await?;
+        ensure!(kept_out.contains("This workspace requires a passkey of its members."), "{kept_out}");
+        let workspace: WorkspaceId = acme.parse()?;
+        let other = server.sign_in("eve@acme.test", "read write").await?;
+        server.add_member(workspace, other.user_id, Role::Owner).await?;
+        let left = machine.show(&["workspace", "leave", "--yes"]).await?;
+        ensure!(left.contains("ok: You left Acme (<wsp>)."), "{left}");
         Ok(())
     })
 }

@@ -206,6 +206,10 @@ async fn workspaces(server: &TestServer, client: &Client, ann: &TokenResponse, b
     assert_eq!(client.list_workspaces(ann, None).await?.data[0].id, acme);
     assert_eq!(client.read_workspace(ann, acme).await?.role, Role::Owner);
     assert_eq!(client.rename_workspace(ann, acme, "Acme Works").await?.name, "Acme Works");
+    server.sql("update users set requires_passkey = true").await?;
+    assert!(client.require_workspace_passkey(ann, acme).await?.requires_passkey);
+    client.allow_workspace_codes(ann, acme).await?;
+    server.sql("update users set requires_passkey = false").await?;
 
     let invite = async |workspace: WorkspaceId, email: &str| -> Result<_> {
         // One address may get only a few mails.

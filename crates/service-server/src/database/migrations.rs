@@ -28,6 +28,7 @@ const ALL: &[(&str, &str)] = &[
     ("V19__person_names", include_str!("../../migrations/0019_person_names.sql")),
     ("V20__address_changes", include_str!("../../migrations/0020_address_changes.sql")),
     ("V21__passkey_requirement", include_str!("../../migrations/0021_passkey_requirement.sql")),
+    ("V22__workspace_passkeys", include_str!("../../migrations/0022_workspace_passkeys.sql")),
 ];
 
 /// The advisory lock for migrating. A second migration waits for the first.

@@ -206,6 +206,8 @@ texts! {
         revoke_of: Sentence, invite_heading: Text, email: Text, roles_hint: Text, invite: Text,
         leave_heading: Text, leave_hint: Text, leave: Text, forbidden: Text, gone: Text,
         last_owner: Text, last_break_glass: Text, limited: Sentence, invalid_email: Text,
+        passkeys: Text, passkey_hint: Text, passkey_required: Text, require_passkey: Text, allow_codes: Text,
+        no_own_passkey: Text, kept_out_heading: Text, kept_out: Text, kept_out_next: Text, kept_out_link: Text,
     }
     WorkspaceNav {
         members: Text, connections: Text, credentials: Text, activity: Text,
@@ -314,7 +316,8 @@ texts! {
     DoneTexts {
         token_revoked: Sentence, tokens_revoked: Text, app_removed: Sentence, signed_out: Sentence,
         member_removed: Sentence, invitation_revoked: Sentence, connection_deleted: Sentence,
-        domain_removed: Sentence, workspace_left: Sentence, passkey_added: Sentence,
+        domain_removed: Sentence, workspace_left: Sentence, workspace_passkey_required: Text, workspace_codes_allowed: Text,
+        passkey_added: Sentence,
         passkey_renamed: Sentence, passkey_removed: Sentence, passkey_recovery_begun: Text,
         passkey_recovery_stopped: Text, passkey_required: Text, codes_allowed: Text,
         account_secured: Text, export_started: Text, renamed: Sentence, name_removed: Text,

@@ -77,6 +77,20 @@ pub async fn update_name(db: &Connection, id: WorkspaceId, name: &DisplayName) -
     Ok(db.execute(sql, &[&id.uuid(), &name.as_str(), &id.shard().number()]).await? == 1)
 }
 
+/// Whether a workspace requires a passkey of its members.
+pub async fn requires_passkey(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
+    let sql = r"select requires_passkey from workspaces where id = $1 and shard = $2";
+    let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
+    row.map_or(Ok(false), |row| Ok(row.try_get("requires_passkey")?))
+}
+
+/// Records whether a workspace requires a passkey of its members; `false`: nothing changes.
+pub async fn update_passkey_requirement(db: &Connection, id: WorkspaceId, required: bool) -> Result<bool, Error> {
+    let sql = r"update workspaces set requires_passkey = $2
+                 where id = $1 and shard = $3 and requires_passkey <> $2 and deleted_at is null";
+    Ok(db.execute(sql, &[&id.uuid(), &required, &id.shard().number()]).await? == 1)
+}
+
 /// Returns up to `limit` workspaces of a user after `after`, or the one named by `only`.
 pub async fn list_by_user(
     db: &Connection,
@@ -107,8 +121,8 @@ pub async fn list_by_user(
     let ids: Vec<_> = roles.iter().map(|(id, _)| *id).collect();
     let mut found = find_several(db, &ids).await?;
     let workspace = |(id, role)| {
-        let StoredWorkspace { name, created_at } = found.remove(&id)?;
-        Some(Workspace { id, name, role, created_at })
+        let StoredWorkspace { name, requires_passkey, created_at } = found.remove(&id)?;
+        Some(Workspace { id, name, role, requires_passkey, created_at })
     };
     Ok(roles.into_iter().filter_map(workspace).collect())
 }
@@ -116,6 +130,8 @@ pub async fn list_by_user(
 /// A workspace as stored.
 pub struct StoredWorkspace {
     pub name: String,
+    /// Whether the workspace requires a passkey of its members.
+    pub requires_passkey: bool,
     pub created_at: Timestamp,
 }
 
@@ -124,11 +140,16 @@ pub async fn find_several(
     db: &Connection,
     ids: &[WorkspaceId],
 ) -> Result<HashMap<WorkspaceId, StoredWorkspace>, Error> {
-    let sql = r"select id, name, created_at from workspaces where id = any ($1) and shard = $2 and deleted_at is null";
+    let sql = r"select id, name, requires_passkey, created_at from workspaces
+                 where id = any ($1) and shard = $2 and deleted_at is null";
     let read = super::by_shard(ids).into_iter().map(async |(shard, ids)| db.query(sql, &[&ids, &shard]).await);
     let rows = try_join_all(read).await?;
     let workspace = |row: &Row| {
-        let stored = StoredWorkspace { name: row.try_get("name")?, created_at: row.try_get("created_at")? };
+        let stored = StoredWorkspace {
+            name: row.try_get("name")?,
+            requires_passkey: row.try_get("requires_passkey")?,
+            created_at: row.try_get("created_at")?,
+        };
         Ok((row.try_get::<_, Uuid>("id")?.into(), stored))
     };
     rows.iter().flatten().map(workspace).collect()

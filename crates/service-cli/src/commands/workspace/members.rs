@@ -100,7 +100,11 @@ pub(super) async fn remove(context: &Context, member: &str) -> Result<(), Failur
 
 pub(super) async fn leave(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    let (id, space) = current_workspace(context, &connection, "members").await?;
+    // A workspace that requires a passkey can be left without one, but not entered.
+    let (id, space) = match connection.workspace_id().and_then(|id| id.parse::<WorkspaceId>().ok()) {
+        Some(id) => (id, read_named(context, &connection, &id.to_string()).await?),
+        None => current_workspace(context, &connection, "members").await?,
+    };
     let question =
         format!("Leave {}? Your tokens for it are revoked. To come back you need an invitation.", space.in_sentence());
     if !prompt::confirm_action(context.terminal(), context.global.yes, "leave a workspace", &question).await? {

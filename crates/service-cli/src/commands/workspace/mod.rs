@@ -7,6 +7,7 @@ mod domain;
 mod list;
 mod members;
 mod place;
+mod requirement;
 mod select;
 mod show;
 
@@ -33,6 +34,8 @@ pub(super) async fn run(context: &Context, command: WorkspaceCommand) -> Result<
         WorkspaceCommand::Members => members::list(context).await,
         WorkspaceCommand::Invite { email, role } => members::invite(context, &email, role.into()).await,
         WorkspaceCommand::Remove { member } => members::remove(context, &member).await,
+        WorkspaceCommand::RequirePasskey { stop: false } => requirement::require(context).await,
+        WorkspaceCommand::RequirePasskey { stop: true } => requirement::stop(context).await,
         WorkspaceCommand::Leave => members::leave(context).await,
         WorkspaceCommand::Connection(command) => connection::run(context, command).await,
         WorkspaceCommand::Domain(command) => domain::run(context, command).await,

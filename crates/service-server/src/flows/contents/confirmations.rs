@@ -105,7 +105,7 @@ async fn request(
     let content_id = collection.read_id(id)?;
     let space = collection.owner(actor);
     let db = app.content_database.begin().await?;
-    lock_role(&db, actor, collection.space, Right::Write).await?;
+    lock_role(app, &db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &[space]).await?;
     let found = store::contents::find(&db, space, collection.kind, content_id).await?.ok_or(ContentError::NotFound)?;
     drop(db);

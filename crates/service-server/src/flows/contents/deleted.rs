@@ -105,7 +105,7 @@ pub async fn restore(
     let thing = ContentKey { space_id: space.id, kind: kind.prefix(), id };
     let now = app.clock.now();
     let db = app.content_database.begin().await?;
-    lock_role(&db, actor, collection.space, Right::Own).await?;
+    lock_role(app, &db, actor, collection.space, Right::Own).await?;
     store::contents::enter(&db, &[space]).await?;
     let deleted_at = loop {
         if let Some(deleted_at) = store::deletions::lock(&db, thing).await? {

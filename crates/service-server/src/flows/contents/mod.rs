@@ -30,7 +30,7 @@ use crate::{
     app::App,
     crypto::{digest::sha256, random},
     database::{self, Connection},
-    flows::{Actor, tokens::exposed},
+    flows::{Actor, tokens::exposed, workspaces::access},
     pagination::{InvalidCursor, List, PageRequest},
     store::{
         self,
@@ -139,16 +139,19 @@ async fn reject(app: &App, actor: &Actor<'_>, invalid: InvalidContent) -> Conten
     invalid.into()
 }
 
-/// The actor's role in the workspace, locked until the transaction ends. `None` in personal space.
+/// The actor's role in the workspace, locked until the transaction ends. `None` in personal space. The actor has the passkey that the
+/// workspace may require.
 async fn lock_role(
+    app: &App,
     db: &Connection,
     actor: &Actor<'_>,
     space: Space,
     right: Right,
 ) -> Result<Option<Role>, ContentError> {
     let Space::Workspace(id) = space else { return Ok(None) };
-    let role = store::memberships::lock_role(db, actor.user_id, id).await?;
-    Ok(Some(space::judge(role, right)?))
+    let role = space::judge(store::memberships::lock_role(db, actor.user_id, id).await?, right)?;
+    access::passkey_rule(app, db, actor.user_id, id).await?.check()?;
+    Ok(Some(role))
 }
 
 /// A content that is to be moved to another space.
@@ -224,7 +227,7 @@ pub async fn create(
     }
     let id = random::uuid_in(Shard::of_id(space.id), now)?;
     let db = app.content_database.begin().await?;
-    lock_role(&db, actor, collection.space, Right::Write).await?;
+    lock_role(app, &db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &[space]).await?;
     if let Some(key) = idempotency_key {
         let digest = sha256(json!([kind.prefix(), space.id.to_string(), fields]).to_string()).to_vec();
@@ -304,7 +307,7 @@ pub async fn update(
         spaces.push(SpaceOwner::of(Space::Personal, actor.user_id));
     }
     let db = app.content_database.begin().await?;
-    let role = lock_role(&db, actor, collection.space, Right::Write).await?;
+    let role = lock_role(app, &db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &spaces).await?;
     let (space, found) = find_locked_in(&db, &spaces, kind, id).await?.ok_or(ContentError::NotFound)?;
     target.precondition.check(found.version)?;
@@ -363,7 +366,7 @@ pub async fn delete(
     let thing = ContentKey { space_id: space.id, kind: kind.prefix(), id };
     let now = app.clock.now();
     let db = app.content_database.begin().await?;
-    lock_role(&db, actor, collection.space, Right::Write).await?;
+    lock_role(app, &db, actor, collection.space, Right::Write).await?;
     store::contents::enter(&db, &[space]).await?;
     let found = loop {
         if let Some(found) = store::contents::lock(&db, space, kind, id).await? {

@@ -193,6 +193,10 @@ async fn mark_again(
             (Some(member), Some(role)) => store::memberships::update_role(db, member, workspace, role).await?,
             _ => false,
         },
+        (EventName::WorkspacePasskeyRequired | EventName::WorkspacePasskeyNotRequired, _, _, Some(workspace)) => {
+            let required = name == EventName::WorkspacePasskeyRequired;
+            store::workspaces::update_passkey_requirement(db, workspace, required).await?
+        }
         (EventName::InvitationRevoked, _, _, Some(workspace)) => match copied.invitation() {
             Some(invitation) => store::invitations::delete(db, workspace, invitation).await?,
             None => false,

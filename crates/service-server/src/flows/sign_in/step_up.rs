@@ -59,6 +59,11 @@ pub(crate) async fn requires_passkey(app: &App, db: &Connection, user_id: UserId
         && !required::applies_to(app, db, user_id).await?)
 }
 
+/// Whether codes from the mailbox open no session of a user, who requires a passkey, or whose company requires single sign-on.
+pub(crate) async fn is_closed_to_codes(app: &App, db: &Connection, user_id: UserId) -> Result<bool, Error> {
+    Ok(requires_passkey(app, db, user_id).await? || required::applies_to(app, db, user_id).await?)
+}
+
 /// When a user who has just entered a code authenticated, as it is stored with the session.
 pub(crate) async fn auth_time_of_code(
     app: &App,

@@ -56,7 +56,7 @@ pub struct ConnectionPath<'a> {
 /// Lists the connections of a workspace, oldest first.
 pub async fn list(app: &App, actor: &Actor<'_>, id: &str) -> Result<Page<SsoConnection>, ConnectionError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let connections = store::connections::list(&db, id).await?;
     let data = connections.into_iter().map(|connection| view(app, connection)).collect::<anyhow::Result<_>>()?;
     Ok(Page { data, next_cursor: None })
@@ -64,7 +64,7 @@ pub async fn list(app: &App, actor: &Actor<'_>, id: &str) -> Result<Page<SsoConn
 
 pub async fn find(app: &App, actor: &Actor<'_>, path: ConnectionPath<'_>) -> Result<SsoConnection, ConnectionError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     Ok(view(app, find_in(&db, id, path.connection_id).await?)?)
 }
 
@@ -79,7 +79,7 @@ pub async fn create(
     let now = app.clock.now();
     check_issuer(&new.issuer, may_use_http(app, &new.issuer)).map_err(|error| invalid("issuer", error.to_string()))?;
     let db = app.database.begin().await?;
-    let workspace_id = access::lock(&db, actor, id, Right::Own).await?;
+    let workspace_id = access::lock(app, &db, actor, id, Right::Own).await?;
     if store::connections::list(&db, workspace_id).await?.len() >= MAX_CONNECTIONS {
         return Err(ConnectionError::TooMany);
     }
@@ -102,7 +102,7 @@ pub async fn update(
     update: &UpdateConnection,
 ) -> Result<SsoConnection, ConnectionError> {
     let db = app.database.begin().await?;
-    let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::lock(app, &db, actor, path.workspace_id, Right::Own).await?;
     let mut connection = lock_in(&db, id, path.connection_id).await?;
     routes::lock_all(app, &db, id).await?;
     // Sign-ins by code that came before the locks are from before this time.
@@ -167,7 +167,7 @@ pub async fn delete(
     let now = app.clock.now();
     let connection_id: ConnectionId = path.connection_id.parse().map_err(|_| ConnectionError::NotFound)?;
     let db = app.database.begin().await?;
-    let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::lock(app, &db, actor, path.workspace_id, Right::Own).await?;
     let thing = ContentKey { space_id: id.uuid(), kind: ConnectionId::KIND, id: connection_id.uuid() };
     match lock_in(&db, id, path.connection_id).await {
         Ok(connection) => {
@@ -192,7 +192,7 @@ pub async fn impact(
 ) -> Result<ConnectionImpact, ConnectionError> {
     let now = app.clock.now();
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     let connection = find_in(&db, id, path.connection_id).await?;
     let domains = store::workspace_domains::verified_domains_of(&db, connection.id, id).await?;
     let at = CountedAt { now, idle_since: rotation::idle_since(now) };

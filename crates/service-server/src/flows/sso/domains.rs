@@ -94,7 +94,7 @@ impl DomainPath<'_> {
 /// Lists the domains of a workspace, in order.
 pub async fn list(app: &App, actor: &Actor<'_>, id: &str) -> Result<Page<WorkspaceDomain>, DomainClaimError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let mut data = Vec::new();
     for domain in store::workspace_domains::list(&db, id).await? {
         data.push(view(app, &db, domain).await?);
@@ -114,7 +114,7 @@ pub async fn claim(
     let domain = Domain::parse(&claim.domain)?;
     domain.check_not_public_mail(&app.config.sso.public_mail_domains)?;
     let db = app.database.begin().await?;
-    let workspace_id = access::lock(&db, actor, id, Right::Own).await?;
+    let workspace_id = access::lock(app, &db, actor, id, Right::Own).await?;
     let claimed = store::workspace_domains::list(&db, workspace_id).await?;
     if claimed.iter().any(|known| known.domain == domain.as_str()) {
         return Err(DomainClaimError::AlreadyClaimed);
@@ -156,7 +156,7 @@ pub async fn update(
 ) -> Result<WorkspaceDomain, DomainClaimError> {
     let domain = path.read_domain()?;
     let db = app.database.begin().await?;
-    let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::lock(app, &db, actor, path.workspace_id, Right::Own).await?;
     routes::lock(app, &db, domain.as_str()).await?;
     let now = app.clock.now();
     let mut stored = find_in(&db, id, &domain).await?;
@@ -189,7 +189,7 @@ pub async fn remove(
     let now = app.clock.now();
     let domain = path.read_domain()?;
     let db = app.database.begin().await?;
-    let id = access::lock(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::lock(app, &db, actor, path.workspace_id, Right::Own).await?;
     routes::lock(app, &db, domain.as_str()).await?;
     let thing = deletion(app, &db, id, &domain).await?;
     if store::workspace_domains::delete(&db, id, domain.as_str()).await? {
@@ -208,7 +208,7 @@ pub async fn verify(app: &App, actor: &Actor<'_>, path: DomainPath<'_>) -> Resul
     let now = app.clock.now();
     let domain = path.read_domain()?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     find_in(&db, id, &domain).await?;
     let (user, workspace) = (actor.user_id.to_string(), id.to_string());
     for (policy, whom) in [("domain-checks-user", user), ("domain-checks-workspace", workspace)] {
@@ -222,7 +222,7 @@ pub async fn verify(app: &App, actor: &Actor<'_>, path: DomainPath<'_>) -> Resul
     let texts = domain_checks::look_up(app, domain.as_str()).await.map_err(|_| DomainClaimError::DnsUnanswered)?;
 
     let db = app.database.begin().await?;
-    access::lock(&db, actor, path.workspace_id, Right::Own).await?;
+    access::lock(app, &db, actor, path.workspace_id, Right::Own).await?;
     let holder = routes::lock(app, &db, domain.as_str()).await?;
     let now = app.clock.now();
     let mut stored = find_in(&db, id, &domain).await?;

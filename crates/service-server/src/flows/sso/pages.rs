@@ -77,7 +77,7 @@ pub async fn requirement(
     let impact = connections::impact(app, actor, path).await?;
     let header = pages::header(app, actor, path.workspace_id).await?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     let mut owners = store::members::list_owners(&db, id).await?;
     owners.sort_by(|a, b| (&a.email, a.user_id.uuid()).cmp(&(&b.email, b.user_id.uuid())));
     Ok(Requirement { header, connection, impact, owners })

@@ -70,7 +70,7 @@ pub async fn begin(
 ) -> Result<HandOff, TryConnectionError> {
     let actor = Actor::in_browser(browser, meta).ok_or(WorkspaceError::SessionRevoked)?;
     let db = app.database.connect().await.map_err(SsoError::from)?;
-    let workspace_id = access::enter(&db, &actor, workspace_id, Right::Own).await?;
+    let workspace_id = access::enter(app, &db, &actor, workspace_id, Right::Own).await?;
     let id: ConnectionId = connection_id.parse().map_err(|_| SsoError::NotAvailable)?;
     let connection = find_usable(&db, id, true).await?;
     drop(db);
@@ -94,7 +94,7 @@ pub(super) async fn finish(
     let actor = Actor::in_browser(browser, meta).ok_or(SsoError::ForeignResponse)?;
     let workspace_id = connection.workspace_id.to_string();
     let db = app.database.begin().await?;
-    match access::enter(&db, &actor, &workspace_id, Right::Own).await {
+    match access::enter(app, &db, &actor, &workspace_id, Right::Own).await {
         Ok(_) => {}
         Err(WorkspaceError::Database(error)) => return Err(error.into()),
         Err(WorkspaceError::Defect(error)) => return Err(error.into()),

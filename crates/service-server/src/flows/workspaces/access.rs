@@ -1,39 +1,77 @@
 //! What an actor may do in a workspace, read from the database.
 
-use service_api::{ids::WorkspaceId, oauth::is_first_party, workspaces::Workspace};
-use service_rules::space::{self, Requested, Right};
+use service_api::{
+    ids::{UserId, WorkspaceId},
+    oauth::is_first_party,
+    workspaces::Workspace,
+};
+use service_rules::space::{self, PasskeyRule, Requested, Right, SpaceError};
 
 use crate::{
-    database::Connection,
-    flows::{Actor, actor::Basis, workspaces::WorkspaceError},
+    app::App,
+    database::{self, Connection},
+    flows::{Actor, actor::Basis, sign_in::step_up, workspaces::WorkspaceError},
     store,
 };
 
-/// Checks that the actor's token and role allow this in a workspace.
+/// Checks that the actor's token and role allow this in a workspace, and that the actor has the passkey that it may require.
 pub(in crate::flows) async fn enter(
+    app: &App,
     db: &Connection,
     actor: &Actor<'_>,
     id: &str,
     right: Right,
 ) -> Result<WorkspaceId, WorkspaceError> {
-    let id: WorkspaceId = id.parse().map_err(|_| space::SpaceError::NotFound)?;
+    let id = find(db, actor, id, right).await?;
+    passkey_rule(app, db, actor.user_id, id).await?.check()?;
+    Ok(id)
+}
+
+/// Checks that the actor's token and role allow this in a workspace. What it requires of its members is not checked: they read its
+/// name and leave it all the same.
+pub(in crate::flows) async fn find(
+    db: &Connection,
+    actor: &Actor<'_>,
+    id: &str,
+    right: Right,
+) -> Result<WorkspaceId, WorkspaceError> {
+    let id: WorkspaceId = id.parse().map_err(|_| SpaceError::NotFound)?;
     space::choose(Requested::Workspace(id), actor.space_access)?;
     let role = store::memberships::find_role(db, actor.user_id, id).await?;
     space::judge(role, right)?;
     Ok(id)
 }
 
-/// Locks a workspace and checks that the actor's token and role allow this there. No other transaction changes its members
-/// before this one ends.
+/// Whether a workspace requires a passkey of its members, and whether the account of a user does.
+pub(in crate::flows) async fn passkey_rule(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+    id: WorkspaceId,
+) -> Result<PasskeyRule, database::Error> {
+    let required = store::workspaces::requires_passkey(db, id).await?;
+    let closed_to_codes = required && step_up::is_closed_to_codes(app, db, user_id).await?;
+    Ok(PasskeyRule { required, closed_to_codes })
+}
+
+/// Locks a workspace and checks what [`enter`] checks. No other transaction changes its members before this one ends.
 pub(in crate::flows) async fn lock(
+    app: &App,
     db: &Connection,
     actor: &Actor<'_>,
     id: &str,
     right: Right,
 ) -> Result<WorkspaceId, WorkspaceError> {
-    let workspace_id = enter(db, actor, id, right).await?;
+    let workspace_id = find(db, actor, id, right).await?;
     store::workspaces::lock(db, workspace_id).await?;
-    enter(db, actor, id, right).await
+    enter(app, db, actor, id, right).await
+}
+
+/// Locks a workspace for a member who leaves it.
+pub(super) async fn lock_to_leave(db: &Connection, actor: &Actor<'_>, id: &str) -> Result<WorkspaceId, WorkspaceError> {
+    let workspace_id = find(db, actor, id, Right::Read).await?;
+    store::workspaces::lock(db, workspace_id).await?;
+    find(db, actor, id, Right::Read).await
 }
 
 /// Locks the session or browser that the actor uses, so that it cannot be revoked before this transaction ends. Only the service's
@@ -56,5 +94,5 @@ pub(super) async fn lock_session(db: &Connection, actor: &Actor<'_>) -> Result<(
 /// A workspace that the actor is in, as the API shows it.
 pub(super) async fn read(db: &Connection, actor: &Actor<'_>, id: WorkspaceId) -> Result<Workspace, WorkspaceError> {
     let found = store::workspaces::list_by_user(db, actor.user_id, Some(id), None, 1).await?;
-    Ok(found.into_iter().next().ok_or(space::SpaceError::NotFound)?)
+    Ok(found.into_iter().next().ok_or(SpaceError::NotFound)?)
 }

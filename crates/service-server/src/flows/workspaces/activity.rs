@@ -60,7 +60,7 @@ pub async fn list(
     query: EventQuery<'_>,
 ) -> Result<Page<WorkspaceEvent>, WorkspaceError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let about = match email {
         None => None,
         Some(email) => match store::emails::find_user(&db, email_key(app, &db, email).await?).await? {

@@ -68,7 +68,7 @@ pub async fn list(
     let list = List { root_keys: &app.root_keys, of: &[b"credentials", id.as_bytes()], limit: page.limit };
     let after = list.behind(page.cursor)?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let members = store::members::list(&db, id, after, list.rows()).await?;
     let Page { data, next_cursor } = list.page(members, |member| member.user_id.uuid());
     Ok(Page { data: with_credentials(app, &db, id, data, CREDENTIALS_PER_MEMBER).await?, next_cursor })
@@ -83,7 +83,7 @@ pub async fn list_of_member(
 ) -> Result<Vec<MemberCredentials>, WorkspaceError> {
     let member: UserId = member.parse().map_err(|_| WorkspaceError::MemberNotFound)?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let member = store::members::find(&db, id, member).await?.ok_or(WorkspaceError::MemberNotFound)?;
     with_credentials(app, &db, id, vec![member], CREDENTIALS_OF_MEMBER).await
 }
@@ -126,7 +126,7 @@ pub struct NamedCredential {
 /// Finds a credential of a member that is bound to the workspace and not revoked.
 pub async fn find(app: &App, actor: &Actor<'_>, path: CredentialPath<'_>) -> Result<NamedCredential, WorkspaceError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     match find_bound(&db, id, path.credential_id).await? {
         Bound::CliToken(token) if token.found.ended.is_none() && !token.found.workspace_left => {
             let email = store::users::find(&db, token.user_id).await?.map(|user| user.email).unwrap_or_default();
@@ -167,7 +167,7 @@ async fn find_bound(db: &Connection, id: WorkspaceId, credential: &str) -> Resul
 pub async fn revoke(app: &App, actor: &Actor<'_>, path: CredentialPath<'_>) -> Result<(), WorkspaceError> {
     let now = app.clock.now();
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let id = access::enter(transaction.db(), actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, transaction.db(), actor, path.workspace_id, Right::Own).await?;
     let revocation = OwnerRevocation { app, actor, workspace_id: id };
     match find_bound(transaction.db(), id, path.credential_id).await? {
         Bound::CliToken(token) => revocation.cli_token(&mut transaction, &token).await?,

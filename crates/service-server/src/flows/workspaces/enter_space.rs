@@ -1,8 +1,8 @@
 //! Entering the space a request runs in.
 //!
 //! 1. The request chooses the space, else the token.
-//! 2. Personal space is the caller's own. A workspace needs a membership. The node caches it; a flow that changes something
-//!    reads the role again in its transaction.
+//! 2. Personal space is the caller's own. A workspace needs a membership, and the passkey that it may require. The node caches the
+//!    role of a member who may enter; a flow that changes something checks both again in its transaction.
 
 use service_api::{
     ids::{UserId, WorkspaceId},
@@ -10,7 +10,13 @@ use service_api::{
 };
 use service_rules::space::{self, Requested, Right, Space, SpaceError};
 
-use crate::{app::App, database, flows::Actor, store, tokens::membership_cache::CACHE_SECONDS};
+use crate::{
+    app::App,
+    database,
+    flows::{Actor, workspaces::access},
+    store,
+    tokens::membership_cache::CACHE_SECONDS,
+};
 
 /// Why a request does not run in a space.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +57,7 @@ pub async fn enter_space(
 }
 
 /// Returns the user's role in a workspace from the cache, unless it may have changed; `None`: the user is not a member.
-async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, database::Error> {
+async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, EnterSpaceError> {
     if let Some(known) = app.memberships.get(user_id, id) {
         let unchanged = app.revocations.is_role_unchanged(user_id, id, known.looked_up_at)?;
         // The cache counts monotonic time, which stops while a machine is suspended.
@@ -63,12 +69,13 @@ async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option
     Box::pin(look_up(app, user_id, id)).await
 }
 
-/// Reads the user's role in a workspace from the database, and caches it.
-async fn look_up(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, database::Error> {
+/// Reads the user's role in a workspace from the database, and caches it if the user has the passkey that the workspace requires.
+async fn look_up(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, EnterSpaceError> {
     let looked_up_at = app.clock.now().as_second();
     let db = app.database.connect().await?;
     let role = store::memberships::find_role(&db, user_id, id).await?;
     if let Some(role) = role {
+        access::passkey_rule(app, &db, user_id, id).await?.check()?;
         app.memberships.insert(user_id, id, role, looked_up_at);
     }
     Ok(role)

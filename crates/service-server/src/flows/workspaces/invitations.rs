@@ -58,7 +58,7 @@ pub async fn invite(app: &App, actor: &Actor<'_>, id: &str, invite: &Invite) -> 
     let address = Address::parse(&invite.email).map_err(|_| WorkspaceError::InvalidAddress)?;
     let (role, expires_at) = (invite.role.unwrap_or(Role::Member), later(now, lifetimes::INVITATION));
     let db = app.database.begin().await?;
-    let workspace_id = access::lock(&db, actor, id, Right::Own).await?;
+    let workspace_id = access::lock(app, &db, actor, id, Right::Own).await?;
     access::lock_own_session(&db, actor).await?;
     let session = actor.basis.to_string();
     let whom = actor.user_id.to_string();
@@ -120,7 +120,7 @@ pub async fn list(
     let list = List { root_keys: &app.root_keys, of: &[b"invitations", id.as_bytes()], limit: page.limit };
     let after = list.behind(page.cursor)?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     let data = store::invitations::list(&db, id, app.clock.now(), after, list.rows()).await?;
     Ok(list.page(data, |invitation| invitation.id.uuid()))
 }
@@ -129,7 +129,7 @@ pub async fn list(
 pub async fn find(app: &App, actor: &Actor<'_>, path: InvitationPath<'_>) -> Result<Invitation, WorkspaceError> {
     let invitation: InvitationId = path.invitation_id.parse().map_err(|_| WorkspaceError::InvitationNotFound)?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     let found = store::invitations::find(&db, id, invitation, app.clock.now()).await?;
     found.ok_or(WorkspaceError::InvitationNotFound)
 }
@@ -139,7 +139,7 @@ pub async fn revoke(app: &App, actor: &Actor<'_>, path: InvitationPath<'_>) -> R
     let now = app.clock.now();
     let invitation: InvitationId = path.invitation_id.parse().map_err(|_| WorkspaceError::InvitationNotFound)?;
     let db = app.database.begin().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     let thing = ContentKey { space_id: id.uuid(), kind: InvitationId::KIND, id: invitation.uuid() };
     if store::invitations::delete(&db, id, invitation).await? {
         store::deletions::insert(&db, thing, now).await?;

@@ -9,6 +9,7 @@ pub mod credentials;
 pub mod enter_space;
 pub mod invitations;
 pub mod pages;
+pub mod passkey_requirement;
 pub mod received_invitations;
 
 use serde_json::json;
@@ -72,6 +73,8 @@ pub enum WorkspaceError {
     LastOwner,
     #[error("no break-glass owner would be left for a required connection")]
     LastBreakGlass,
+    #[error("the owner would be kept out by the passkey that the workspace requires")]
+    NoOwnPasskey,
     #[error("the user is in as many workspaces as a user may be")]
     TooManyWorkspaces,
     #[error(transparent)]
@@ -127,7 +130,7 @@ pub async fn create(app: &App, actor: &Actor<'_>, name: &str) -> Result<Workspac
     store::memberships::join(&db, user_id, id, Role::Owner, now).await?;
     actor.event(EventName::WorkspaceCreated, now, json!({}))?.in_workspace(id).insert(&db).await?;
     db.commit().await?;
-    Ok(Workspace { id, name: name.into_string(), role: Role::Owner, created_at: now })
+    Ok(Workspace { id, name: name.into_string(), role: Role::Owner, requires_passkey: false, created_at: now })
 }
 
 /// Lists the workspaces that the actor is in and that the token can be used for.
@@ -147,7 +150,7 @@ pub async fn list(app: &App, actor: &Actor<'_>, page: PageRequest<'_>) -> Result
 
 pub async fn find(app: &App, actor: &Actor<'_>, id: &str) -> Result<Workspace, WorkspaceError> {
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Read).await?;
+    let id = access::find(&db, actor, id, Right::Read).await?;
     access::read(&db, actor, id).await
 }
 
@@ -157,7 +160,7 @@ pub async fn rename(app: &App, actor: &Actor<'_>, id: &str, name: Option<&str>) 
     let own_names = &app.config.brand.own_names;
     let name = name.map(|name| DisplayName::parse(name, MAX_NAME, own_names)).transpose()?;
     let db = app.database.begin().await?;
-    let id = access::enter(&db, actor, id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, id, Right::Own).await?;
     if let Some(name) = name {
         if store::workspaces::update_name(&db, id, &name).await? {
             actor.event(EventName::WorkspaceRenamed, now, json!({}))?.in_workspace(id).insert(&db).await?;
@@ -182,7 +185,7 @@ pub async fn delete(app: &App, actor: &Actor<'_>, _: RecentSignIn, id: &str) -> 
         store::workspaces::touch(transaction.db(), id).await?;
         return Ok(transaction.commit().await?);
     }
-    let id = access::lock(transaction.db(), actor, id, Right::Own).await?;
+    let id = access::lock(app, transaction.db(), actor, id, Right::Own).await?;
     let event = actor.event(EventName::WorkspaceDeleted, now, json!({}))?.in_workspace(id);
     transaction.delete_workspace(id, event).await?;
     Ok(transaction.commit().await?)
@@ -197,7 +200,7 @@ pub async fn list_members(
     let list = List { root_keys: &app.root_keys, of: &[b"members", id.as_bytes()], limit: page.limit };
     let after = list.behind(page.cursor)?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, id, Right::Read).await?;
+    let id = access::enter(app, &db, actor, id, Right::Read).await?;
     let data = store::members::list(&db, id, after, list.rows()).await?;
     Ok(list.page(data, |member| member.user_id.uuid()))
 }
@@ -215,7 +218,7 @@ pub async fn change_role(
     }
     let user_id = member.read_user_id()?;
     let mut transaction = RevocationTransaction::begin(app, now).await?;
-    let id = access::lock(transaction.db(), actor, member.workspace_id, Right::Own).await?;
+    let id = access::lock(app, transaction.db(), actor, member.workspace_id, Right::Own).await?;
     if change.role == Some(Role::Owner) {
         access::lock_session(transaction.db(), actor).await?;
     }
@@ -274,8 +277,11 @@ pub async fn remove_member(app: &App, actor: &Actor<'_>, member: MemberPath<'_>)
         // The response to the first request may have been lost. This commit is confirmed only if that one is.
         return Ok(transaction.commit().await?);
     }
-    let right = if leaves { Right::Read } else { Right::Own };
-    let id = access::lock(transaction.db(), actor, member.workspace_id, right).await?;
+    let id = if leaves {
+        access::lock_to_leave(transaction.db(), actor, member.workspace_id).await?
+    } else {
+        access::lock(app, transaction.db(), actor, member.workspace_id, Right::Own).await?
+    };
     let Some(role) = store::memberships::find_role(transaction.db(), user_id, id).await? else {
         return if store::memberships::touch_ended(transaction.db(), user_id, id).await? {
             Ok(transaction.commit().await?)

@@ -4,7 +4,7 @@ use service_api::{
     page::{MAX_LIMIT, Page},
     workspaces::{BlockedWorkspace, Invitation, Member, ReceivedInvitation, Role, Workspace},
 };
-use service_rules::space::Right;
+use service_rules::space::{Right, SpaceError};
 
 use crate::{
     app::App,
@@ -33,6 +33,8 @@ pub struct WorkspaceHeader {
 /// One workspace, as a member sees it.
 pub struct WorkspaceDetail {
     pub header: WorkspaceHeader,
+    /// Whether the workspace requires a passkey that the account of the member does not: the lists are then empty.
+    pub kept_out: bool,
     pub members: Page<Member>,
     /// Only owners see them; empty for other members.
     pub invitations: Vec<Invitation>,
@@ -54,19 +56,25 @@ pub async fn detail(
     cursor: Option<&str>,
 ) -> Result<WorkspaceDetail, WorkspaceError> {
     let header = header(app, actor, id).await?;
-    let members = workspaces::list_members(app, actor, id, PageRequest { limit: MAX_LIMIT, cursor }).await?;
+    let members = match workspaces::list_members(app, actor, id, PageRequest { limit: MAX_LIMIT, cursor }).await {
+        Err(WorkspaceError::Space(SpaceError::PasskeyRequired)) => {
+            let members = Page { data: Vec::new(), next_cursor: None };
+            return Ok(WorkspaceDetail { header, kept_out: true, members, invitations: Vec::new() });
+        }
+        members => members?,
+    };
     let invitations = match header.workspace.role {
         Role::Owner => invitations::list(app, actor, id, PageRequest::first(MAX_LIMIT)).await?.data,
         Role::Member | Role::Viewer => Vec::new(),
     };
-    Ok(WorkspaceDetail { header, members, invitations })
+    Ok(WorkspaceDetail { header, kept_out: false, members, invitations })
 }
 
 /// A member whom an owner can remove.
 pub async fn find_member(app: &App, actor: &Actor<'_>, path: MemberPath<'_>) -> Result<Member, WorkspaceError> {
     let user_id = path.read_user_id()?;
     let db = app.database.connect().await?;
-    let id = access::enter(&db, actor, path.workspace_id, Right::Own).await?;
+    let id = access::enter(app, &db, actor, path.workspace_id, Right::Own).await?;
     store::members::find(&db, id, user_id).await?.ok_or(WorkspaceError::MemberNotFound)
 }
 

@@ -30,7 +30,7 @@ use crate::{
         tokens::{cli_tokens::CliTokenError, leaks::LeakReportError, mcp_tokens::McpTokenError},
         workspaces::enter_space::EnterSpaceError,
     },
-    http::errors::{ApiError, EdgeError, RATE_LIMIT, RATE_LIMIT_POLICY, error},
+    http::errors::{ApiError, EdgeError, RATE_LIMIT, RATE_LIMIT_POLICY, error, pages::PageProblem},
     pagination::InvalidCursor,
 };
 
@@ -150,6 +150,11 @@ impl From<SpaceError> for ApiError {
             SpaceError::Forbidden => {
                 error(Forbidden, "Your role in this workspace doesn't allow this. Ask one of its owners.")
             }
+            SpaceError::PasskeyRequired => error(
+                Forbidden,
+                "This workspace requires a passkey of its members. Require one for your account, on the account page under Security.",
+            )
+            .on_page(PageProblem::KeptOut),
         }
     }
 }

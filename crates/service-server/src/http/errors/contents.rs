@@ -87,6 +87,10 @@ impl From<WorkspaceError> for ApiError {
                 "Single sign-on is required here, and this is the last owner who could sign in without it. Add another \
                  break-glass owner to the connection first.",
             ),
+            WorkspaceError::NoOwnPasskey => error(
+                Conflict,
+                "Require a passkey for your own account first, or you'd be kept out too: POST /v1/account/passkey-requirement.",
+            ),
             WorkspaceError::TooManyWorkspaces => {
                 error(Conflict, "You're in 100 workspaces, which is the limit. Leave one first.")
             }

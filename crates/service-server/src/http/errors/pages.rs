@@ -40,6 +40,8 @@ pub enum PageProblem {
     Finished,
     Space,
     EndDate,
+    /// The workspace requires a passkey of its members, and the account of the reader does not.
+    KeptOut,
     /// The request was refused before anything was done.
     Refused,
 }

@@ -35,6 +35,8 @@ pub(super) enum Done {
     ConnectionDeleted(String),
     DomainRemoved(String),
     WorkspaceLeft(String),
+    WorkspacePasskeyRequired,
+    WorkspaceCodesAllowed,
 }
 
 impl Done {
@@ -63,6 +65,8 @@ impl Done {
             Self::ConnectionDeleted(name) => (b'c', name.as_str()),
             Self::DomainRemoved(name) => (b'd', name.as_str()),
             Self::WorkspaceLeft(name) => (b'w', name.as_str()),
+            Self::WorkspacePasskeyRequired => (b'k', ""),
+            Self::WorkspaceCodesAllowed => (b'l', ""),
         };
         let at = app.clock.now().as_second().to_be_bytes();
         browser.seal_message(app, &[&[kind][..], &at, name.as_bytes()].concat())
@@ -100,6 +104,8 @@ impl Done {
             b'c' => Some(Self::ConnectionDeleted(name)),
             b'd' => Some(Self::DomainRemoved(name)),
             b'w' => Some(Self::WorkspaceLeft(name)),
+            b'k' => Some(Self::WorkspacePasskeyRequired),
+            b'l' => Some(Self::WorkspaceCodesAllowed),
             _ => None,
         }
     }
@@ -129,6 +135,8 @@ impl Done {
             Self::ConnectionDeleted(name) => texts.connection_deleted.with("name", name).to_string(),
             Self::DomainRemoved(domain) => texts.domain_removed.with("domain", domain).to_string(),
             Self::WorkspaceLeft(name) => texts.workspace_left.with("name", name).to_string(),
+            Self::WorkspacePasskeyRequired => texts.workspace_passkey_required.to_string(),
+            Self::WorkspaceCodesAllowed => texts.workspace_codes_allowed.to_string(),
         }
     }
 }

@@ -136,6 +136,7 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
         PageProblem::Finished => wrong_link(texts, &t.finished),
         PageProblem::Space => Problem { next: &t.space_next, ..wrong_link(texts, &texts.spaces.no_access) },
         PageProblem::EndDate => Problem { next: &t.end_date_next, ..wrong_link(texts, &t.end_date) },
+        PageProblem::KeptOut => kept_out(texts),
         PageProblem::Refused => Problem {
             heading: &t.unavailable,
             text: &t.unavailable_text,
@@ -143,6 +144,18 @@ fn known<'a>(texts: &'a Texts, problem: &'a PageProblem) -> Problem<'a> {
             link: Some(again(texts)),
             ..Problem::default()
         },
+    }
+}
+
+/// What a page of a workspace says to a member who needs a passkey first.
+fn kept_out(texts: &Texts) -> Problem<'_> {
+    let t = &texts.workspace;
+    Problem {
+        heading: &t.kept_out_heading,
+        text: &t.kept_out,
+        next: &t.kept_out_next,
+        link: Some(Link { href: "/account/security", text: &t.kept_out_link }),
+        ..Problem::default()
     }
 }
 

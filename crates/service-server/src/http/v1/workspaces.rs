@@ -11,6 +11,7 @@ use crate::{
     flows::workspaces::{
         self, MemberPath,
         invitations::{self, InvitationPath},
+        passkey_requirement,
     },
     http::{
         body::Body,
@@ -65,6 +66,25 @@ pub async fn delete(
     _: Query,
 ) -> Result<(), ApiError> {
     workspaces::delete(&app, &caller.actor(), caller.sign_in, &id).await?;
+    Ok(())
+}
+
+pub async fn require_passkey(
+    State(app): State<App>,
+    caller: RecentUserSession<Write<Workspaces>>,
+    PathId(id): PathId,
+    _: Query,
+) -> Result<Json<Workspace>, ApiError> {
+    Ok(Json(passkey_requirement::set(&app, &caller.actor(), caller.sign_in, &id, true).await?))
+}
+
+pub async fn allow_codes(
+    State(app): State<App>,
+    caller: RecentUserSession<Write<Workspaces>>,
+    PathId(id): PathId,
+    _: Query,
+) -> Result<(), ApiError> {
+    passkey_requirement::set(&app, &caller.actor(), caller.sign_in, &id, false).await?;
     Ok(())
 }
 

@@ -229,22 +229,22 @@ impl<'a> Stage<'a> {
                 // The others still need Ann's account.
                 request.bearer_auth(self.server.sign_in("zoe@acme.example", "read write").await?.access_token)
             }
+            _ if operation.id == "requireWorkspacePasskey" => {
+                self.server.sql("update users set requires_passkey = true where email = 'ann@acme.example'").await?;
+                let response = self.server.http.send(request.bearer_auth(&self.ann.access_token)).await;
+                self.server.sql("update users set requires_passkey = false").await?;
+                return response;
+            }
             // Nor would the others be signed in any more.
-            _ if operation.id == "requirePasskey" => request.bearer_auth(self.by_passkey("kim@acme.example").await?),
+            _ if operation.id == "requirePasskey" => {
+                request.bearer_auth(crate::support::passkeys::token_by_passkey(self.server, "kim@acme.example").await?)
+            }
             _ => request.bearer_auth(&self.ann.access_token),
         };
         if let Some(body) = example.get("body") {
             request = request.json(&played(body, &cast));
         }
         self.server.http.send(request).await
-    }
-
-    /// The access token of a user with a passkey that counts.
-    async fn by_passkey(&self, email: &str) -> Result<String> {
-        let signed_in = self.server.sign_in(email, "read write").await?;
-        self.server.make_passkey(signed_in.user_id, "Laptop").await?;
-        self.server.sql("update passkeys set counts_from = created_at - interval '1 day'").await?;
-        Ok(signed_in.access_token)
     }
 
     /// Invites Ann into a workspace of Bob's, which she may already have blocked.

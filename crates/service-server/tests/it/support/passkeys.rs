@@ -87,6 +87,14 @@ pub(crate) async fn user_with_passkey(server: &TestServer, email: &str) -> Resul
     Ok((tab, authenticator))
 }
 
+/// The access token of a user with a passkey that counts.
+pub(crate) async fn token_by_passkey(server: &TestServer, email: &str) -> Result<String> {
+    let signed_in = server.sign_in(email, "read write").await?;
+    server.make_passkey(signed_in.user_id, "Laptop").await?;
+    server.sql("update passkeys set counts_from = created_at - interval '1 day'").await?;
+    Ok(signed_in.access_token)
+}
+
 /// The addresses of the pages that ask before a listed passkey is removed, the newest passkey first.
 pub(crate) async fn remove_paths(tab: &Tab) -> Result<Vec<String>> {
     let page = tab.get(SECURITY).await?;

@@ -6,3 +6,4 @@ pub(crate) mod invitations;
 pub(crate) mod members;
 pub(crate) mod owner_pages;
 pub(crate) mod pages;
+pub(crate) mod passkeys;

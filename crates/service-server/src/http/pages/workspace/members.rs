@@ -8,10 +8,11 @@ use crate::{
     app::App,
     flows::{
         RequestMeta,
+        sign_in::step_up,
         workspaces::{
             self, MemberPath, WorkspaceError,
             invitations::{self, InvitationPath},
-            pages,
+            pages, passkey_requirement,
         },
     },
     http::{
@@ -40,6 +41,9 @@ struct MembersPage<'a> {
     stylesheet: &'a str,
     frame: WorkspaceFrame<'a>,
     owns: bool,
+    /// Whether the workspace requires a passkey, and the account of the reader does not: the page shows no members.
+    kept_out: bool,
+    requires_passkey: bool,
     members: Vec<MemberShown<'a>>,
     next: Option<String>,
     invitations: Vec<InvitedShown<'a>>,
@@ -207,6 +211,34 @@ pub async fn revoke_invitation(
     answer(visit, revoked.map(|()| email.map(Done::InvitationRevoked))).await
 }
 
+pub async fn require_passkey(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    set_passkey_requirement(Visit::of(&app, &meta, &form.browser, &id), true).await
+}
+
+pub async fn allow_codes(
+    State(app): State<App>,
+    Extension(meta): Extension<RequestMeta>,
+    PathId(id): PathId,
+    form: Form,
+) -> Result<Response, ApiError> {
+    set_passkey_requirement(Visit::of(&app, &meta, &form.browser, &id), false).await
+}
+
+async fn set_passkey_requirement(visit: Visit<'_>, required: bool) -> Result<Response, ApiError> {
+    let Some(actor) = visit.actor() else { return see_other("/sign-in") };
+    let set = async {
+        let sign_in = step_up::require_recent_sign_in(visit.app, &actor).await?;
+        passkey_requirement::set(visit.app, &actor, sign_in, visit.id, required).await
+    };
+    let done = if required { Done::WorkspacePasskeyRequired } else { Done::WorkspaceCodesAllowed };
+    answer(visit, set.await.map(|_| Some(done))).await
+}
+
 /// Asks before a member leaves.
 pub async fn confirm_leave(
     State(app): State<App>,
@@ -281,11 +313,14 @@ async fn members_page(
         until: moments.of(invitation.expires_at),
     });
     let (status, problem) = with_problem(problem);
+    let (owns, kept_out) = (detail.header.workspace.role == Role::Owner, detail.kept_out);
     let template = MembersPage {
         t,
         title: &t.workspace.title,
         stylesheet: STYLESHEET,
-        owns: detail.header.workspace.role == Role::Owner,
+        owns: owns && !kept_out,
+        kept_out,
+        requires_passkey: detail.header.workspace.requires_passkey,
         frame: visit.frame(WorkspacePage::Members, detail.header, problem),
         members: members.collect(),
         next: detail.members.next_cursor,

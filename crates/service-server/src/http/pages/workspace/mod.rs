@@ -194,6 +194,7 @@ impl<'a> Visit<'a> {
 pub(in crate::http::pages) fn refused(t: &Texts, refusal: &WorkspaceError) -> String {
     match refusal {
         WorkspaceError::Space(SpaceError::Forbidden) => t.workspace.forbidden.to_string(),
+        WorkspaceError::Space(SpaceError::PasskeyRequired) => t.workspace.kept_out.to_string(),
         WorkspaceError::Space(_) => t.spaces.no_access.to_string(),
         WorkspaceError::SignInTooOld(_) | WorkspaceError::SessionRevoked => t.problem.sign_in_again.to_string(),
         WorkspaceError::MemberNotFound | WorkspaceError::InvitationNotFound | WorkspaceError::InvalidCursor(_) => {
@@ -207,6 +208,7 @@ pub(in crate::http::pages) fn refused(t: &Texts, refusal: &WorkspaceError) -> St
         WorkspaceError::InvalidAddress => t.workspace.invalid_email.to_string(),
         WorkspaceError::LastOwner => t.workspace.last_owner.to_string(),
         WorkspaceError::LastBreakGlass => t.workspace.last_break_glass.to_string(),
+        WorkspaceError::NoOwnPasskey => t.workspace.no_own_passkey.to_string(),
         WorkspaceError::TooManyWorkspaces => t.workspaces.too_many.to_string(),
         WorkspaceError::Limited(limited) => {
             t.workspace.limited.with("wait", t.duration(limited.retry_after.into())).to_string()
