@@ -142,8 +142,8 @@ event_names! {
     SupportClientRevoked = "support_client.revoked", "Client of the support listener revoked by an operator";
     WorkspaceCreated = "workspace.created", "Workspace created";
     WorkspaceRenamed = "workspace.renamed", "Workspace renamed";
-    WorkspacePasskeyRequired = "workspace.passkey_required", "Passkey required of members";
-    WorkspacePasskeyNotRequired = "workspace.passkey_not_required", "Passkey no longer required of members";
+    WorkspacePasskeyRequired = "workspace.passkey_required", "Passkey required from members";
+    WorkspacePasskeyNotRequired = "workspace.passkey_not_required", "Passkey no longer required from members";
     MemberInvited = "member.invited", "Member invited";
     InvitationRevoked = "invitation.revoked", "Invitation revoked";
     InvitationAccepted = "invitation.accepted", "Invitation accepted";

@@ -176,6 +176,11 @@ impl JsonSchema for ErrorDetails {
                     "enum": [PASSKEY_METHOD],
                     "description": "How the user has to sign in, if not every way is enough. A newer server may send others.",
                 },
+                "workspaceRequires": {
+                    "type": "string",
+                    "enum": [PASSKEY_METHOD],
+                    "description": "What the workspace requires, and the account of the user does not. A newer server may send others.",
+                },
                 "connectionId": {
                     "type": "string",
                     "pattern": pattern(ConnectionId::KIND),
@@ -197,7 +202,7 @@ pub struct ErrorBody {
     /// The ID of the request, by which an operator finds it in the logs.
     pub request_id: String,
     /// What a program can act on: why a token is not valid, which fields are invalid, the maximum age of a sign-in in
-    /// seconds, or the connection through which the user has to sign in.
+    /// seconds, what the workspace requires, or the connection through which the user has to sign in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ErrorDetails")]
     pub details: Option<serde_json::Value>,

@@ -80,6 +80,9 @@ pub struct Workspace {
     /// The role of the caller.
     pub role: Role,
     /// Whether the workspace keeps out members whose account does not require a passkey.
+    // Nodes of an older version do not send it.
+    #[serde(default)]
+    #[schemars(required)]
     pub requires_passkey: bool,
     /// When it was created.
     #[serde(with = "instant::Written")]

@@ -245,9 +245,9 @@ pub(crate) enum WorkspaceCommand {
         #[arg(value_name = "USER-ID|EMAIL")]
         member: String,
     },
-    /// Keep out members whose account requires no passkey (owners only)
+    /// Require a passkey from the members: others lose access until they require one (owners only)
     RequirePasskey {
-        /// Let all members in again
+        /// Stop requiring a passkey
         #[arg(long)]
         stop: bool,
     },

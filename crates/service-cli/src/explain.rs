@@ -167,6 +167,9 @@ pub(crate) fn explain_call(call: &CallContext<'_>, error: &Error, granted: Optio
             let text = format!("Workspace {id} (from {setting}) not found, or you don't have access.");
             Failure::new(FailureCode::NotFound, text).hint("service workspace list")
         }
+        ErrorCode::Forbidden if refusal.needs_account_passkey() => {
+            explain_refusal(refusal).hint("service account require-passkey")
+        }
         ErrorCode::Forbidden if is_token => {
             let text = "A CLI token can't do this. Use your own session.";
             Failure::new(FailureCode::Forbidden, text).hint("unset SERVICE_TOKEN")

@@ -56,6 +56,13 @@ impl Refusal {
         let details = self.body.details.as_ref();
         details.and_then(|details| details.get("signInMethod")).is_some_and(|method| method == PASSKEY_METHOD)
     }
+
+    /// Whether the workspace keeps the user out, whose account has to require a passkey first.
+    #[must_use]
+    pub fn needs_account_passkey(&self) -> bool {
+        let details = self.body.details.as_ref();
+        details.and_then(|details| details.get("workspaceRequires")).is_some_and(|what| what == PASSKEY_METHOD)
+    }
 }
 
 /// Why there was no response.

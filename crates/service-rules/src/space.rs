@@ -45,8 +45,8 @@ pub enum SpaceError {
     /// The token is bound to another space.
     #[error("the token is bound to another space")]
     Mismatch,
-    /// The workspace requires a passkey of its members, and the account of the caller does not.
-    #[error("the workspace requires a passkey of its members")]
+    /// The workspace requires a passkey from its members, and the caller's account requires none.
+    #[error("the workspace requires a passkey from its members")]
     PasskeyRequired,
 }
 
@@ -100,20 +100,20 @@ pub enum Right {
     Own,
 }
 
-/// What a workspace asks of the accounts of its members, and whether an account has it.
+/// Whether a workspace requires a passkey from its members, and whether a member meets that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PasskeyRule {
-    /// Whether the workspace requires a passkey of its members.
+    /// Whether the workspace requires a passkey from its members.
     pub required: bool,
-    /// Whether codes from the mailbox open no session of the member, who requires a passkey, or whose company requires single sign-on.
+    /// Whether the member's account requires a passkey, or the member's company requires single sign-on.
     pub closed_to_codes: bool,
 }
 
 impl PasskeyRule {
-    /// Checks that the account has what the workspace asks for.
+    /// Checks that the workspace does not keep the member out.
     ///
     /// # Errors
-    /// [`SpaceError::PasskeyRequired`] if it has not.
+    /// [`SpaceError::PasskeyRequired`] if it does.
     pub const fn check(self) -> Result<(), SpaceError> {
         if self.required && !self.closed_to_codes { Err(SpaceError::PasskeyRequired) } else { Ok(()) }
     }

@@ -24,7 +24,7 @@ pub(super) struct PasskeyOfDays {
     added_on: u32,
 }
 
-/// Lets everything happen in a day that happens to accounts.
+/// Makes the account changes of one day.
 pub(super) async fn change_accounts(users: &mut UsersOfDays, owner: &SignedIn, day: u32) -> Result<()> {
     users.send(owner, Method::POST, "/v1/account/exports", None).await?;
     // The change is never confirmed.

@@ -26,7 +26,7 @@ const MEMBERS: [usize; 3] = [1, 2, 3];
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// Every user can run it, other than one in the home of an administrator.
+/// The system's Python: every user can run it, unlike one in an administrator's home.
 const PYTHON: &str = "/usr/bin/python3";
 /// The password of every role. The servers listen on this machine only, and end with the drill.
 const PASSWORD: &str = "of-a-drill";

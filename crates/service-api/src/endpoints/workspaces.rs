@@ -42,19 +42,19 @@ operations! {
     DELETE_WORKSPACE(Workspaces, "deleteWorkspace"): () => () =
         delete("/v1/workspaces/{workspaceId}", Access::RecentSignIn(WRITE)).fails(&[NotFound, WorkspaceMismatch, Forbidden]);
 
-    /// Require a passkey of the members (owners only)
+    /// Require a passkey from the members (owners only)
     REQUIRE_WORKSPACE_PASSKEY(Workspaces, "requireWorkspacePasskey"): () => Workspace =
         post("/v1/workspaces/{workspaceId}/passkey-requirement", Access::RecentSignIn(WRITE))
             .returns(200)
             .fails(&[NotFound, WorkspaceMismatch, Forbidden, Conflict])
             .note(
-                "From then on, members enter the workspace only if their account requires a passkey, or if their company requires \
-                 single sign-on. All sessions and tokens of other members get 403 `forbidden` there, within a minute, until they \
-                 require a passkey (`POST /v1/account/passkey-requirement`). Nothing is revoked. If your own account requires none, the \
-                 response is 409.",
+                "From then on, members have access only if their account requires a passkey (`POST /v1/account/passkey-requirement`), or \
+                 if their company requires single sign-on. All sessions and tokens of other members get 403 `forbidden` in the \
+                 workspace with `details.workspaceRequires` = `passkey`, within a minute. Nothing is revoked. If your own account \
+                 requires none, the response is 409.",
             );
 
-    /// Let members without a passkey in again (owners only)
+    /// Stop requiring a passkey from the members (owners only)
     ALLOW_WORKSPACE_CODES(Workspaces, "allowWorkspaceCodes"): () => () =
         delete("/v1/workspaces/{workspaceId}/passkey-requirement", Access::RecentSignIn(WRITE))
             .fails(&[NotFound, WorkspaceMismatch, Forbidden])

@@ -11,7 +11,7 @@ use super::{
     words::{describe_access, everywhere, name_of, spoken},
 };
 use crate::{
-    endpoints::{Access, Body, Method, OPERATIONS, OperationRow},
+    endpoints::{Access, Body, OPERATIONS, OperationRow},
     errors::{ErrorBody, ErrorCode},
     scope::{Scope, Scopes},
 };
@@ -157,10 +157,7 @@ pub(super) fn errors(operation: &OperationRow) -> Vec<ErrorCode> {
         Access::Mcp => all.extend([MissingToken, InvalidToken, InsufficientScope, Forbidden, RateLimited]),
     }
     if endpoint.query.contains(&"workspaceId") {
-        all.extend([NotFound, WorkspaceMismatch]);
-        if endpoint.method != Method::Get {
-            all.push(Forbidden);
-        }
+        all.extend([NotFound, WorkspaceMismatch, Forbidden]);
     }
     all.sort_by_cached_key(|code| (code.status(), name_of(*code)));
     all.dedup();

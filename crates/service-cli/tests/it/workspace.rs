@@ -52,17 +52,18 @@ fn a_workspace_requires_a_passkey_and_can_be_left_without_one() -> Result<()> {
         ensure!(none.contains("Require a passkey for your own account first") && none.ends_with("exit 1"), "{none}");
         server.sql("update users set requires_passkey = true").await?;
         let asked = machine.show(&["workspace", "require-passkey"]).await?;
-        ensure!(asked.contains("kept out, with all their sessions") && asked.contains("--yes"), "{asked}");
+        ensure!(asked.contains("lose access until it does") && asked.contains("--yes"), "{asked}");
         let required = machine.show(&["workspace", "require-passkey", "--yes"]).await?;
-        ensure!(required.contains("Acme (<wsp>) now lets members in only with a passkey."), "{required}");
+        ensure!(required.contains("Acme (<wsp>) now requires a passkey from its members."), "{required}");
         let stopped = machine.show(&["workspace", "require-passkey", "--stop"]).await?;
-        ensure!(stopped.contains("ok: Acme (<wsp>) lets all members in again."), "{stopped}");
+        ensure!(stopped.contains("ok: Acme (<wsp>) no longer requires a passkey from its members."), "{stopped}");
         // Another owner requires it, and this user's account does not.
         server.sql("update workspaces set requires_passkey = true").await?;
         server.sql("update users set requires_passkey = false").await?;
         server.advance(61);
         let kept_out = machine.show(&["project", "list"]).await?;
-        ensure!(kept_out.contains("This workspace requires a passkey of its members."), "{kept_out}");
+        ensure!(kept_out.contains("This workspace requires a passkey from its members."), "{kept_out}");
+        ensure!(kept_out.contains("next: service account require-passkey"), "{kept_out}");
         let workspace: WorkspaceId = acme.parse()?;
         let other = server.sign_in("eve@acme.test", "read write").await?;
         server.add_member(workspace, other.user_id, Role::Owner).await?;

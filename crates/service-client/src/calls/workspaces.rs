@@ -46,15 +46,15 @@ impl Client {
         self.call(&endpoints::DELETE_WORKSPACE, &[&id.to_string()]).bearer(token).send().await
     }
 
-    /// Requires a passkey of the members of a workspace: others are kept out until their account requires one. Fails with
-    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if the account of the user
-    /// requires none.
+    /// Requires a passkey from the members of a workspace: others lose access until their account requires one. Fails with
+    /// `insufficient_user_authentication` if the user signed in more than 15 minutes ago, and with `conflict` if the account of the
+    /// user requires none.
     pub async fn require_workspace_passkey(&self, token: &AccessToken, id: WorkspaceId) -> Result<Workspace, Error> {
         self.call(&endpoints::REQUIRE_WORKSPACE_PASSKEY, &[&id.to_string()]).bearer(token).send().await
     }
 
-    /// Lets members without a passkey in again. Fails with `insufficient_user_authentication` if the user signed in more than 15 minutes
-    /// ago.
+    /// Stops requiring a passkey from the members of a workspace. Fails with `insufficient_user_authentication` if the user signed in more
+    /// than 15 minutes ago.
     pub async fn allow_workspace_codes(&self, token: &AccessToken, id: WorkspaceId) -> Result<(), Error> {
         self.call(&endpoints::ALLOW_WORKSPACE_CODES, &[&id.to_string()]).bearer(token).send().await
     }

@@ -15,9 +15,9 @@ use service_rules::{
 
 use crate::{app::App, database, flows::workspaces::enter_space::Entered, store, tokens::whoami_cache::WhoamiSource};
 
-/// Seconds for which a node shows an address that was changed meanwhile.
+/// Seconds after which a node reads an address again.
 const EMAIL_CACHED: i64 = 60;
-/// While the database is away, seconds until a node tries again to read an address that it knows.
+/// Seconds until a node tries again to read a cached address, while the database is away.
 const EMAIL_RETRY: i64 = 5;
 
 /// What a request returns about its caller.
@@ -68,7 +68,7 @@ async fn email_of(app: &App, user_id: UserId) -> anyhow::Result<Arc<str>> {
         known => known,
     };
     match (Box::pin(look_up_email(app, user_id)).await, known) {
-        (Err(error), Some((email, _))) if error.is::<database::Error>() => {
+        (Err(error), Some((email, _))) if matches!(error.downcast_ref(), Some(database::Error::Unavailable(_))) => {
             let until_retry = later(app.clock.now(), EMAIL_RETRY - EMAIL_CACHED);
             app.user_emails.insert(user_id, (email.clone(), until_retry));
             Ok(email)

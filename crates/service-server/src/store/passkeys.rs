@@ -140,6 +140,12 @@ pub async fn are_copied(db: &Connection, user_id: UserId) -> Result<bool, Error>
     Ok(copied.flatten().unwrap_or_default())
 }
 
+/// Whether another device has a copy of a passkey of a user.
+pub async fn has_copied(db: &Connection, user_id: UserId) -> Result<bool, Error> {
+    let sql = r"select from passkeys where user_id = $1 and shard = $2 and copied_at is not null limit 1";
+    Ok(db.query_opt(sql, &[&user_id.uuid(), &user_id.shard().number()]).await?.is_some())
+}
+
 /// Records that another device has a copy of a passkey. The first time stays.
 pub async fn mark_copied(db: &Connection, user_id: UserId, id: PasskeyId, now: Timestamp) -> Result<(), Error> {
     let sql = r"update passkeys set copied_at = $4

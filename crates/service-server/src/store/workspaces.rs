@@ -77,14 +77,14 @@ pub async fn update_name(db: &Connection, id: WorkspaceId, name: &DisplayName) -
     Ok(db.execute(sql, &[&id.uuid(), &name.as_str(), &id.shard().number()]).await? == 1)
 }
 
-/// Whether a workspace requires a passkey of its members.
+/// Whether a workspace requires a passkey from its members.
 pub async fn requires_passkey(db: &Connection, id: WorkspaceId) -> Result<bool, Error> {
     let sql = r"select requires_passkey from workspaces where id = $1 and shard = $2";
     let row = db.query_opt(sql, &[&id.uuid(), &id.shard().number()]).await?;
     row.map_or(Ok(false), |row| Ok(row.try_get("requires_passkey")?))
 }
 
-/// Records whether a workspace requires a passkey of its members; `false`: nothing changes.
+/// Records whether a workspace requires a passkey from its members; `false`: nothing changes.
 pub async fn update_passkey_requirement(db: &Connection, id: WorkspaceId, required: bool) -> Result<bool, Error> {
     let sql = r"update workspaces set requires_passkey = $2
                  where id = $1 and shard = $3 and requires_passkey <> $2 and deleted_at is null";
@@ -130,7 +130,7 @@ pub async fn list_by_user(
 /// A workspace as stored.
 pub struct StoredWorkspace {
     pub name: String,
-    /// Whether the workspace requires a passkey of its members.
+    /// Whether the workspace requires a passkey from its members.
     pub requires_passkey: bool,
     pub created_at: Timestamp,
 }

@@ -100,7 +100,7 @@ pub(super) async fn remove(context: &Context, member: &str) -> Result<(), Failur
 
 pub(super) async fn leave(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
-    // A workspace that requires a passkey can be left without one, but not entered.
+    // A member who is kept out can leave the workspace, but `whoami` in it fails.
     let (id, space) = match connection.workspace_id().and_then(|id| id.parse::<WorkspaceId>().ok()) {
         Some(id) => (id, read_named(context, &connection, &id.to_string()).await?),
         None => current_workspace(context, &connection, "members").await?,

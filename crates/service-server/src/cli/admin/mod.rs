@@ -2,6 +2,7 @@
 
 mod support;
 mod support_clients;
+mod workspaces;
 
 use std::{cell::Cell, path::Path};
 
@@ -50,9 +51,9 @@ pub(crate) enum AdminCommand {
     /// Remove members of a workspace
     #[command(subcommand)]
     Member(MemberCommand),
-    /// Delete workspaces, by ID
+    /// Delete workspaces, and stop their passkey requirement, by ID
     #[command(subcommand)]
-    Workspace(WorkspaceCommand),
+    Workspace(workspaces::WorkspaceCommand),
     /// Create, list, disable and block OAuth clients
     #[command(subcommand)]
     Client(ClientCommand),
@@ -115,12 +116,6 @@ pub(crate) enum UserCommand {
 pub(crate) enum MemberCommand {
     /// Remove a user from a workspace
     Remove { address: String, workspace: String },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum WorkspaceCommand {
-    /// Delete a workspace for all its members
-    Delete { workspace: String },
 }
 
 #[derive(Subcommand)]
@@ -224,13 +219,7 @@ pub(crate) async fn run(command: &AdminCommand, app: &App, operator: Operator) -
             say(&format!("Removed {user_id} from {workspace}. Nodes reject their tokens for it within a second."));
             Ok(())
         }
-        AdminCommand::Workspace(WorkspaceCommand::Delete { workspace }) => {
-            let workspace = parse_workspace(workspace)?;
-            let deleted = revocation::delete_workspace(app, &operator, workspace).await;
-            deleted.map_err(|error| or_nothing(error, "workspace not found"))?;
-            say(&format!("Deleted {workspace}. Nodes reject tokens for it within a second."));
-            Ok(())
-        }
+        AdminCommand::Workspace(command) => workspaces::run(command, app, &operator).await,
         AdminCommand::Client(command) => client(command, app, &operator).await,
         AdminCommand::Connection(command) => connection(command, app, &operator).await,
         AdminCommand::Audit(AuditCommand::Verify { anchor }) => verify_audit(app, anchor.as_deref()).await,

@@ -150,7 +150,8 @@ async fn sign_out_others(
     Ok((sessions.len(), browsers.len()))
 }
 
-/// Ends the requirement of a user who has no passkey left. For what the user does, and not for what others may do in their name.
+/// Ends the requirement of a user who has no passkey left. Call it when the user removed the passkeys or a recovery did, and not when a
+/// link in a mail did: otherwise an attacker who reads the mailbox could end the requirement.
 pub(in crate::flows) async fn end_without_passkey(
     app: &App,
     by: RemovedBy<'_>,

@@ -20,7 +20,7 @@ use crate::{
     app::App,
     crypto::random,
     database,
-    flows::{Actor, RequestMeta},
+    flows::{Actor, RequestMeta, sign_in::step_up},
     store::{
         self,
         confirmations::Confirmation,
@@ -140,6 +140,7 @@ pub async fn find(app: &App, user_id: UserId, id: ConfirmationId) -> anyhow::Res
     }
     let workspace_name = match confirmation.workspace_id {
         None => None,
+        Some(id) if step_up::passkey_rule(app, &db, user_id, id).await?.check().is_err() => return Ok(None),
         Some(id) => match store::members::list_workspaces(&db, user_id).await?.into_iter().find(|one| one.id == id) {
             Some(found) => Some(found.name),
             None => return Ok(None),

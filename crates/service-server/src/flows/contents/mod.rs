@@ -30,7 +30,7 @@ use crate::{
     app::App,
     crypto::{digest::sha256, random},
     database::{self, Connection},
-    flows::{Actor, tokens::exposed, workspaces::access},
+    flows::{Actor, sign_in::step_up, tokens::exposed},
     pagination::{InvalidCursor, List, PageRequest},
     store::{
         self,
@@ -139,8 +139,8 @@ async fn reject(app: &App, actor: &Actor<'_>, invalid: InvalidContent) -> Conten
     invalid.into()
 }
 
-/// The actor's role in the workspace, locked until the transaction ends. `None` in personal space. The actor has the passkey that the
-/// workspace may require.
+/// The actor's role in the workspace, locked until the transaction ends. `None` in personal space. Fails if the passkey requirement of
+/// the workspace keeps the actor out.
 async fn lock_role(
     app: &App,
     db: &Connection,
@@ -150,7 +150,7 @@ async fn lock_role(
 ) -> Result<Option<Role>, ContentError> {
     let Space::Workspace(id) = space else { return Ok(None) };
     let role = space::judge(store::memberships::lock_role(db, actor.user_id, id).await?, right)?;
-    access::passkey_rule(app, db, actor.user_id, id).await?.check()?;
+    step_up::passkey_rule(app, db, actor.user_id, id).await?.check()?;
     Ok(Some(role))
 }
 

@@ -3,10 +3,11 @@
 //! 1. The epoch is bumped: every session and every token is revoked, because the backup does not say which had been.
 //! 2. A copy of the audit events from after the backup is replayed: users and clients that were disabled, keys that were
 //!    retired, members that were removed or whose role changed, workspaces that were deleted, invitations and consents that
-//!    were revoked, connections that were deleted, disabled or required, and domains that were removed or lost.
-//! 3. No address is changed that a user wanted to change: a request to stop that may be lost. An address that was changed after the
-//!    backup is changed again. No account is erased for a week: a request to keep it may be lost. One that had been erased after the
-//!    backup is erased again.
+//!    were revoked, connections that were deleted, disabled or required, domains that were removed or lost, and passkey
+//!    requirements of users and workspaces that were set or lifted.
+//! 3. No address is changed that a user wanted to change, and no passkeys are removed: a request to stop that may be lost. An
+//!    address that was changed after the backup is changed again. No account is erased for a week: a request to keep it may be
+//!    lost. One that had been erased after the backup is erased again.
 //! 4. The fence is lifted, and the server written down.
 
 use std::collections::BTreeMap;

@@ -5,10 +5,11 @@
 //!
 //! A sign-in by code of a user who has a passkey that counts has no `auth_time`: `auth_time_of_code` decides that when it is stored.
 
-use service_api::ids::UserId;
+use service_api::ids::{UserId, WorkspaceId};
 use service_rules::{
     Timestamp,
     bearer::BearerError,
+    space::PasskeyRule,
     step_up::{self, StepUp},
 };
 
@@ -59,9 +60,26 @@ pub(crate) async fn requires_passkey(app: &App, db: &Connection, user_id: UserId
         && !required::applies_to(app, db, user_id).await?)
 }
 
-/// Whether codes from the mailbox open no session of a user, who requires a passkey, or whose company requires single sign-on.
-pub(crate) async fn is_closed_to_codes(app: &App, db: &Connection, user_id: UserId) -> Result<bool, Error> {
-    Ok(requires_passkey(app, db, user_id).await? || required::applies_to(app, db, user_id).await?)
+/// The passkey requirement of a workspace, and whether a user meets it: the account requires a passkey, or the user's company requires
+/// single sign-on. A break-glass owner meets it, although a code signs that owner in.
+pub(crate) async fn passkey_rule(
+    app: &App,
+    db: &Connection,
+    user_id: UserId,
+    workspace_id: WorkspaceId,
+) -> Result<PasskeyRule, Error> {
+    let required = store::workspaces::requires_passkey(db, workspace_id).await?;
+    let closed_to_codes =
+        required && (keeps_codes_out(app, db, user_id).await? || required::applies_to(app, db, user_id).await?);
+    Ok(PasskeyRule { required, closed_to_codes })
+}
+
+/// Whether the account of a user requires a passkey, for a workspace. While another device has a copy of a passkey, one without a copy
+/// has to count.
+pub(crate) async fn keeps_codes_out(app: &App, db: &Connection, user_id: UserId) -> Result<bool, Error> {
+    Ok(requires_passkey(app, db, user_id).await?
+        && (!store::passkeys::has_copied(db, user_id).await?
+            || store::passkeys::count_now(db, user_id, app.clock.now()).await?))
 }
 
 /// When a user who has just entered a code authenticated, as it is stored with the session.

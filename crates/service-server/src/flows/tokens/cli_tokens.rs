@@ -23,6 +23,7 @@ use service_rules::{
     revocation::Subject,
     scopes::{self, UnknownScopes},
     signing::later,
+    space::{self, Right, SpaceError},
 };
 
 use crate::{
@@ -30,8 +31,11 @@ use crate::{
     crypto::{digest::sha256, random},
     database::{self, Connection},
     flows::{
-        Actor, RequestMeta, authenticate::sso_deadline, revocation::RevocationTransaction,
-        sign_in::step_up::RecentSignIn, tokens::issuer::Held,
+        Actor, RequestMeta,
+        authenticate::sso_deadline,
+        revocation::RevocationTransaction,
+        sign_in::step_up::{self, RecentSignIn},
+        tokens::issuer::Held,
     },
     mail::Email,
     pagination::{InvalidCursor, List},
@@ -54,8 +58,8 @@ pub enum CliTokenError {
     /// The credential of the request does not allow it.
     #[error(transparent)]
     Bearer(#[from] BearerError),
-    #[error("the user is not a member of the workspace")]
-    NotAMember,
+    #[error("a credential cannot be created for the workspace: {0}")]
+    Space(#[from] SpaceError),
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error("the user has too many valid tokens")]
@@ -127,10 +131,10 @@ impl Actor<'_> {
     ) -> Result<CreatedCliToken, CliTokenError> {
         check_covers(self.scopes, wanted.scopes)?;
         let user_id = self.user_id;
-        if let Some(workspace_id) = wanted.workspace_id
-            && store::memberships::find_role(db, user_id, workspace_id).await?.is_none()
-        {
-            return Err(CliTokenError::NotAMember);
+        if let Some(workspace_id) = wanted.workspace_id {
+            space::judge(store::memberships::find_role(db, user_id, workspace_id).await?, Right::Read)?;
+            // A token that is created while its user is kept out would work as soon as the account requires a passkey.
+            step_up::passkey_rule(app, db, user_id, workspace_id).await?.check()?;
         }
         // A concurrent request of the same user waits for the lock, so the count is right.
         let epoch = app.revocations.epoch()?;

@@ -22,6 +22,7 @@ use service_rules::{
     limits::Limited,
     scopes::{self, UnknownScopes},
     signing::later,
+    space::{self, Right, SpaceError},
 };
 
 use crate::{
@@ -37,7 +38,7 @@ use crate::{
             refresh_grant::{self, Bearer},
             token_error::TokenError,
         },
-        sign_in::step_up::RecentSignIn,
+        sign_in::step_up::{self, RecentSignIn},
     },
     mail::Email,
     store,
@@ -60,8 +61,8 @@ pub enum McpTokenError {
     Bearer(#[from] BearerError),
     #[error(transparent)]
     InvalidField(#[from] FieldError),
-    #[error("the user is not a member of the workspace")]
-    NotAMember,
+    #[error("a credential cannot be created for the workspace: {0}")]
+    Space(#[from] SpaceError),
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error(transparent)]
@@ -88,10 +89,9 @@ pub async fn create(
     let db = app.database.begin().await?;
     let user_id = actor.user_id;
     let held = actor.hold(&db, now).await?.ok_or(BearerError::Invalid)?;
-    if let Some(id) = workspace_id
-        && store::memberships::find_role(&db, user_id, id).await?.is_none()
-    {
-        return Err(McpTokenError::NotAMember);
+    if let Some(id) = workspace_id {
+        space::judge(store::memberships::find_role(&db, user_id, id).await?, Right::Read)?;
+        step_up::passkey_rule(app, &db, user_id, id).await?.check()?;
     }
     if let Some(limited) = actor.count(app, &db, now).await? {
         return Err(limited.into());

@@ -1,20 +1,16 @@
 //! What an actor may do in a workspace, read from the database.
 
-use service_api::{
-    ids::{UserId, WorkspaceId},
-    oauth::is_first_party,
-    workspaces::Workspace,
-};
-use service_rules::space::{self, PasskeyRule, Requested, Right, SpaceError};
+use service_api::{ids::WorkspaceId, oauth::is_first_party, workspaces::Workspace};
+use service_rules::space::{self, Requested, Right, SpaceError};
 
 use crate::{
     app::App,
-    database::{self, Connection},
+    database::Connection,
     flows::{Actor, actor::Basis, sign_in::step_up, workspaces::WorkspaceError},
     store,
 };
 
-/// Checks that the actor's token and role allow this in a workspace, and that the actor has the passkey that it may require.
+/// Checks that the actor's token and role allow this in a workspace, and that its passkey requirement does not keep the actor out.
 pub(in crate::flows) async fn enter(
     app: &App,
     db: &Connection,
@@ -23,12 +19,12 @@ pub(in crate::flows) async fn enter(
     right: Right,
 ) -> Result<WorkspaceId, WorkspaceError> {
     let id = find(db, actor, id, right).await?;
-    passkey_rule(app, db, actor.user_id, id).await?.check()?;
+    step_up::passkey_rule(app, db, actor.user_id, id).await?.check()?;
     Ok(id)
 }
 
-/// Checks that the actor's token and role allow this in a workspace. What it requires of its members is not checked: they read its
-/// name and leave it all the same.
+/// Checks that the actor's token and role allow this in a workspace. Its passkey requirement is not checked: members read its name and
+/// leave it all the same.
 pub(in crate::flows) async fn find(
     db: &Connection,
     actor: &Actor<'_>,
@@ -40,18 +36,6 @@ pub(in crate::flows) async fn find(
     let role = store::memberships::find_role(db, actor.user_id, id).await?;
     space::judge(role, right)?;
     Ok(id)
-}
-
-/// Whether a workspace requires a passkey of its members, and whether the account of a user does.
-pub(in crate::flows) async fn passkey_rule(
-    app: &App,
-    db: &Connection,
-    user_id: UserId,
-    id: WorkspaceId,
-) -> Result<PasskeyRule, database::Error> {
-    let required = store::workspaces::requires_passkey(db, id).await?;
-    let closed_to_codes = required && step_up::is_closed_to_codes(app, db, user_id).await?;
-    Ok(PasskeyRule { required, closed_to_codes })
 }
 
 /// Locks a workspace and checks what [`enter`] checks. No other transaction changes its members before this one ends.

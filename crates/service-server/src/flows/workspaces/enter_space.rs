@@ -1,8 +1,8 @@
 //! Entering the space a request runs in.
 //!
 //! 1. The request chooses the space, else the token.
-//! 2. Personal space is the caller's own. A workspace needs a membership, and the passkey that it may require. The node caches the
-//!    role of a member who may enter; a flow that changes something checks both again in its transaction.
+//! 2. Personal space is the caller's own. A workspace needs a membership, and must not keep the member out by its passkey requirement. The
+//!    node caches the role of a member who may enter; a flow that changes something checks both again in its transaction.
 
 use service_api::{
     ids::{UserId, WorkspaceId},
@@ -13,7 +13,7 @@ use service_rules::space::{self, Requested, Right, Space, SpaceError};
 use crate::{
     app::App,
     database,
-    flows::{Actor, workspaces::access},
+    flows::{Actor, sign_in::step_up},
     store,
     tokens::membership_cache::CACHE_SECONDS,
 };
@@ -69,13 +69,14 @@ async fn find_role(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option
     Box::pin(look_up(app, user_id, id)).await
 }
 
-/// Reads the user's role in a workspace from the database, and caches it if the user has the passkey that the workspace requires.
+/// Reads the user's role in a workspace from the database, and caches it unless the passkey requirement of the workspace keeps the user
+/// out.
 async fn look_up(app: &App, user_id: UserId, id: WorkspaceId) -> Result<Option<Role>, EnterSpaceError> {
     let looked_up_at = app.clock.now().as_second();
     let db = app.database.connect().await?;
     let role = store::memberships::find_role(&db, user_id, id).await?;
     if let Some(role) = role {
-        access::passkey_rule(app, &db, user_id, id).await?.check()?;
+        step_up::passkey_rule(app, &db, user_id, id).await?.check()?;
         app.memberships.insert(user_id, id, role, looked_up_at);
     }
     Ok(role)

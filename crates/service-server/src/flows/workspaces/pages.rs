@@ -33,7 +33,7 @@ pub struct WorkspaceHeader {
 /// One workspace, as a member sees it.
 pub struct WorkspaceDetail {
     pub header: WorkspaceHeader,
-    /// Whether the workspace requires a passkey that the account of the member does not: the lists are then empty.
+    /// Whether the passkey requirement of the workspace keeps the member out: the lists are then empty.
     pub kept_out: bool,
     pub members: Page<Member>,
     /// Only owners see them; empty for other members.

@@ -152,8 +152,10 @@ impl From<SpaceError> for ApiError {
             }
             SpaceError::PasskeyRequired => error(
                 Forbidden,
-                "This workspace requires a passkey of its members. Require one for your account, on the account page under Security.",
+                "This workspace requires a passkey from its members. Add a passkey to your account and require it to sign in, on the \
+                 account page under Security.",
             )
+            .with_workspace_requirement(PASSKEY_METHOD)
             .on_page(PageProblem::KeptOut),
         }
     }
@@ -261,7 +263,7 @@ pub fn cli_tokens(failure: CliTokenError, base_url: &str) -> ApiError {
         CliTokenError::ScopesDiffer => scopes_differ(),
         CliTokenError::UnknownScopes(_) => unknown_scopes(),
         CliTokenError::Bearer(refusal) => bearer(refusal, base_url),
-        CliTokenError::NotAMember => SpaceError::NotFound.into(),
+        CliTokenError::Space(refusal) => refusal.into(),
         CliTokenError::Limited(limited) => limited.into(),
         CliTokenError::TooMany => error(Conflict, "You have 100 valid tokens. Revoke one that you don't use."),
         CliTokenError::AlreadyCreated => error(
@@ -288,7 +290,7 @@ pub fn mcp_tokens(failure: McpTokenError, base_url: &str) -> ApiError {
         McpTokenError::UnknownScopes(_) => unknown_scopes(),
         McpTokenError::Bearer(refusal) => bearer(refusal, base_url),
         McpTokenError::InvalidField(refusal) => refusal.into(),
-        McpTokenError::NotAMember => SpaceError::NotFound.into(),
+        McpTokenError::Space(refusal) => refusal.into(),
         McpTokenError::Limited(limited) => limited.into(),
         McpTokenError::Database(error) => error.into(),
         McpTokenError::Defect(error) => error.into(),

@@ -89,7 +89,7 @@ impl From<WorkspaceError> for ApiError {
             ),
             WorkspaceError::NoOwnPasskey => error(
                 Conflict,
-                "Require a passkey for your own account first, or you'd be kept out too: POST /v1/account/passkey-requirement.",
+                "Require a passkey for your own account first, on the account page under Security. Otherwise you'd lose access, too.",
             ),
             WorkspaceError::TooManyWorkspaces => {
                 error(Conflict, "You're in 100 workspaces, which is the limit. Leave one first.")

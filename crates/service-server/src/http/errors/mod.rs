@@ -163,6 +163,12 @@ impl ApiError {
         self
     }
 
+    /// What the workspace requires, and the account of the user does not, for programs.
+    pub(crate) fn with_workspace_requirement(mut self, what: &str) -> Self {
+        self.details = Some(json!({ "workspaceRequires": what }));
+        self
+    }
+
     /// The connection through which the user has to sign in, for programs.
     pub(crate) fn with_connection(mut self, id: ConnectionId) -> Self {
         if let Some(details) = &mut self.details {

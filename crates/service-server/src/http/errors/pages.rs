@@ -40,7 +40,7 @@ pub enum PageProblem {
     Finished,
     Space,
     EndDate,
-    /// The workspace requires a passkey of its members, and the account of the reader does not.
+    /// The workspace requires a passkey from its members, and the account of the reader does not.
     KeptOut,
     /// The request was refused before anything was done.
     Refused,

@@ -37,13 +37,13 @@ use crate::support::{
 const AT_MOST: Duration = Duration::from_secs(12);
 
 /// Starts another node while the node of this process continues: it may hold a lock that the other one waits for.
-pub(super) async fn start(server: &TestServer, settings: &Settings) -> Result<Process> {
+pub(crate) async fn start(server: &TestServer, settings: &Settings) -> Result<Process> {
     let (settings, leaks) = (settings.clone(), server.leaks.clone());
     let starting = move || Process::start(Path::new(env!("CARGO_BIN_EXE_serviced")), &settings, &leaks);
     tokio::task::spawn_blocking(starting).await?
 }
 
-pub(super) async fn check_fenced(node: &Process, token: Option<&str>) -> Result<()> {
+pub(crate) async fn check_fenced(node: &Process, token: Option<&str>) -> Result<()> {
     let ready = node.ops.get("/readyz", None).await?;
     ensure!(
         ready.status == 503 && ready.text.contains("looks restored from a backup"),
@@ -214,7 +214,7 @@ fn a_node_that_slept_for_days_is_not_fenced_rv_26() -> Result<()> {
 }
 
 /// Puts the tables back to before anything was revoked, in what looks like another cluster.
-pub(super) async fn restore_backup(server: &TestServer) -> Result<()> {
+pub(crate) async fn restore_backup(server: &TestServer) -> Result<()> {
     for sql in [
         "update users set disabled_at = null",
         "update clients set disabled_at = null",

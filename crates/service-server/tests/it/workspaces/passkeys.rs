@@ -1,6 +1,6 @@
 //! A workspace that requires a passkey of its members: who gets in, by which door, and who decides.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_api::{
@@ -9,20 +9,24 @@ use service_api::{
 };
 use service_testkit::{
     response::TestResponse,
-    server::{SignedIn, TestServer, with_server},
+    server::{Setup, SignedIn, TestServer, with_server},
 };
 
-use crate::support::{
-    cli_tokens, contents, mcp,
-    new_sign_ins::ANN,
-    passkeys::{events, signed_in_tab},
-    sso::{company, with_provider},
-    workspaces::{invite, make, members, send},
+use crate::{
+    operations::restores::{check_fenced, restore_backup, start},
+    support::{
+        admin::{run, run_beside},
+        cli_tokens, contents, mcp,
+        new_sign_ins::ANN,
+        passkeys::{events, signed_in_tab},
+        sso::{company, with_provider},
+        workspaces::{invite, make, members, send},
+    },
 };
 
 const BOB: &str = "bob@acme.test";
 /// The sentence for a member who is kept out.
-const KEPT_OUT: &str = "This workspace requires a passkey of its members.";
+const KEPT_OUT: &str = "This workspace requires a passkey from its members.";
 
 /// Makes the account of a user require a passkey, or no longer.
 async fn set_account(server: &TestServer, user_id: UserId, required: bool) -> Result<()> {
@@ -49,6 +53,7 @@ async fn workspace_that_requires(server: &TestServer) -> Result<(WorkspaceId, Si
 fn check_kept_out(door: &str, response: &TestResponse) {
     assert_eq!(response.status, 403, "{door}: {}", response.text);
     assert_eq!(response.field("error"), "forbidden", "{door}: {}", response.text);
+    assert_eq!(response.body["details"]["workspaceRequires"], "passkey", "{door}: {}", response.text);
     assert!(response.text.contains(KEPT_OUT), "{door}: {}", response.text);
 }
 
@@ -115,8 +120,16 @@ fn a_member_who_is_kept_out_sees_why_gets_in_with_a_passkey_and_can_leave_ws_14(
         server.sql("update passkeys set copied_at = now()").await?;
         server.advance(61);
         check_kept_out("copied", &send(server, "GET", &projects, &bob, None).await?);
+        // Another one that counts only in a week does not change that, although a code then opens no session any more.
+        server.make_passkey(bob.user_id, "Phone").await?;
+        server.sql("update passkeys set counts_from = created_at + interval '7 days' where copied_at is null").await?;
+        check_kept_out("new passkey", &send(server, "GET", &projects, &bob, None).await?);
+        server.sql("update passkeys set counts_from = created_at - interval '1 day'").await?;
+        assert_eq!(send(server, "GET", &projects, &bob, None).await?.status, 200);
+        server.sql("update users set requires_passkey = false").await?;
         let member = format!("{path}/members/{}", bob.user_id);
         assert_eq!(send(server, "DELETE", &member, &bob, None).await?.status, 204);
+        set_account(server, ann.user_id, true).await?;
         assert_eq!(members(server, &ann, &acme.to_string()).await?.len(), 1);
         Ok(())
     })
@@ -222,15 +235,79 @@ fn owners_require_a_passkey_on_the_page_ws_19() -> Result<()> {
         set_account(server, ann.user_id, true).await?;
         let done = tab.submit(&require, &[]).await?;
         let shown = tab.get(done.next()?).await?;
-        ensure!(shown.text.contains("From now on, members need a passkey to get in."), "{}", shown.text);
+        ensure!(shown.text.contains("This workspace now requires passkeys."), "{}", shown.text);
         let done = tab.submit(&format!("/workspaces/{acme}/allow-codes"), &[]).await?;
         let shown = tab.get(done.next()?).await?;
-        ensure!(shown.text.contains("Members get in without a passkey again."), "{}", shown.text);
+        ensure!(shown.text.contains("This workspace no longer requires passkeys."), "{}", shown.text);
         // After 15 minutes it takes another sign-in.
         server.advance(16 * 60);
         tab.get(&page).await?;
         let late = tab.submit(&require, &[]).await?;
         ensure!(late.next()?.starts_with("/sign-in/"), "{}", late.text);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_a_workspace_required_after_a_backup_is_required_again_ws_20() -> Result<()> {
+    Setup::default().on_system_clock().run(async |server| {
+        let ann = server.sign_in(ANN, "read write").await?;
+        set_account(server, ann.user_id, true).await?;
+        let (acme, pier) = (make(server, &ann, "Acme").await?, make(server, &ann, "Pier").await?);
+        assert_eq!(set_workspace(server, Method::POST, &pier, &ann).await?.status, 200);
+        server.sql("create table workspaces_before as table workspaces").await?;
+        // After the backup:
+        assert_eq!(set_workspace(server, Method::POST, &acme, &ann).await?.status, 200);
+        assert_eq!(set_workspace(server, Method::DELETE, &pier, &ann).await?.status, 204);
+
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("audit.jsonl");
+        let copy = server.sql("select string_agg(row_to_json(e)::text, E'\\n') from audit_events e").await?;
+        std::fs::write(&file, copy.context("no events")?)?;
+        server.sql("delete from workspaces; insert into workspaces select * from workspaces_before").await?;
+        restore_backup(server).await?;
+        check_fenced(&start(server, &server.settings).await?, None).await?;
+        run_beside(server, &["restore", "finish", "--audit-copy", file.to_str().context("no path")?]).await?;
+        let required = server.sql("select string_agg(name, ' ') from workspaces where requires_passkey").await?;
+        assert_eq!(required.as_deref(), Some("Acme"));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_member_who_is_kept_out_creates_no_token_for_the_workspace_ws_21() -> Result<()> {
+    with_server(async |server| {
+        let (acme, _, bob) = workspace_that_requires(server).await?;
+        let body = json!({ "workspaceId": acme, "scopes": ["read", "write"] });
+        for path in ["/v1/cli/tokens", "/v1/mcp/tokens"] {
+            let wanted = if path.contains("mcp") { json!({ "workspaceId": acme }) } else { body.clone() };
+            check_kept_out(path, &cli_tokens::post(server, path, &bob.access_token, &wanted).await?);
+        }
+        set_account(server, bob.user_id, true).await?;
+        let (id, token) = cli_tokens::make(server, &bob, &body).await?;
+        assert_eq!(cli_tokens::whoami(server, &token).await?.status, 200);
+        // A rotation creates one, too.
+        set_account(server, bob.user_id, false).await?;
+        let rotated =
+            cli_tokens::post(server, &format!("/v1/cli/tokens/{id}/rotate"), &bob.access_token, &json!({})).await?;
+        check_kept_out("rotate", &rotated);
+        Ok(())
+    })
+}
+
+#[test]
+fn where_no_owner_gets_in_any_more_an_operator_lifts_the_requirement_ws_22() -> Result<()> {
+    with_server(async |server| {
+        let (acme, ann, bob) = workspace_that_requires(server).await?;
+        set_account(server, ann.user_id, false).await?;
+        for owner in [&ann, &bob] {
+            check_kept_out("owner", &set_workspace(server, Method::DELETE, acme, owner).await?);
+        }
+        let id = acme.to_string();
+        run(server, &["workspace", "allow-codes", &id])?;
+        assert!(run(server, &["workspace", "allow-codes", &id]).is_err(), "it requires a passkey still");
+        assert_eq!(members(server, &bob, &id).await?.len(), 2);
+        assert_eq!(events(server, "workspace.passkey_not_required").await?, 1);
         Ok(())
     })
 }

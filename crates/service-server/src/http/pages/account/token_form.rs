@@ -120,7 +120,7 @@ pub(super) fn field_problem(
         CliTokenError::InvalidField(invalid) if invalid.field == "name" => "name",
         CliTokenError::InvalidField(_) => "days",
         CliTokenError::UnknownScopes(_) | CliTokenError::ScopesDiffer => "scopes",
-        CliTokenError::NotAMember => "space",
+        CliTokenError::Space(_) => "space",
         _ => return Err(error),
     };
     let text = refused(texts, &error);

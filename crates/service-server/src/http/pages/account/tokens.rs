@@ -10,6 +10,7 @@ use service_api::{
     ids::WorkspaceId,
     workspaces::PERSONAL,
 };
+use service_rules::space::SpaceError;
 
 use crate::{
     app::App,
@@ -284,7 +285,8 @@ pub(super) fn refused(t: &Texts, error: &CliTokenError) -> String {
         CliTokenError::InvalidField(invalid) if invalid.field == "name" => texts.invalid_name.to_string(),
         CliTokenError::InvalidField(_) => texts.invalid_days.to_string(),
         CliTokenError::UnknownScopes(_) | CliTokenError::ScopesDiffer => texts.no_permission.to_string(),
-        CliTokenError::NotAMember => t.spaces.no_access.to_string(),
+        CliTokenError::Space(SpaceError::PasskeyRequired) => t.workspace.kept_out.to_string(),
+        CliTokenError::Space(_) => t.spaces.no_access.to_string(),
         CliTokenError::Limited(limited) => {
             t.workspace.limited.with("wait", t.duration(limited.retry_after.into())).to_string()
         }
