@@ -20,7 +20,8 @@ use service_testkit::server::{config, fresh_database};
 use service_testkit::settings::Settings;
 use tokio_postgres::{Client, NoTls};
 
-use super::grow_day::{UsersOfDays, spend_day};
+use super::grow_day::spend_day;
+use super::grow_users::UsersOfDays;
 use super::report;
 use crate::{root, say_error};
 

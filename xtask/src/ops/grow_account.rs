@@ -9,7 +9,7 @@ use service_testkit::leaks::Leaks;
 use service_testkit::server::SignedIn;
 use service_testkit::tab::{Shown, Tab};
 
-use super::grow_day::UsersOfDays;
+use super::grow_users::{PasskeyOfDays, UsersOfDays};
 
 /// The user who has a passkey, and loses it again and again.
 const FORGETFUL: &str = "dora@acme.test";
@@ -17,12 +17,6 @@ const FORGETFUL: &str = "dora@acme.test";
 const DAYS_OF_A_PASSKEY: u32 = 8;
 
 const SECURITY: &str = "/account/security";
-
-/// A passkey that was added on one of the days.
-pub(super) struct PasskeyOfDays {
-    authenticator: TestAuthenticator,
-    added_on: u32,
-}
 
 /// Makes the account changes of one day.
 pub(super) async fn change_accounts(users: &mut UsersOfDays, owner: &SignedIn, day: u32) -> Result<()> {

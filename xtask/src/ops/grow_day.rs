@@ -2,71 +2,19 @@
 
 use anyhow::{Context as _, Result, ensure};
 use reqwest::Method;
-use serde_json::{Value, json};
-use service_api::oauth::OTP_GRANT;
+use serde_json::json;
 use service_server::crypto::digest::pkce_challenge;
 use service_testkit::leaks::Leaks;
-use service_testkit::mailbox::Mailbox;
-use service_testkit::response::{TestClient, TestResponse};
-use service_testkit::server::{SignedIn, refresh_body, request_code, signed_in};
+use service_testkit::server::{SignedIn, refresh_body, signed_in};
 use service_testkit::tab::Tab;
 
-use super::grow_account::{PasskeyOfDays, change_accounts};
+use super::grow_account::change_accounts;
+use super::grow_users::{CALLBACK, UsersOfDays};
 
 const OWNER: &str = "ann@acme.test";
 const MEMBER: &str = "bob@acme.test";
 const GUEST: &str = "carl@acme.test";
-const CALLBACK: &str = "https://app.test/cb";
 const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
-
-/// The users, and the app that they use every day.
-pub(super) struct UsersOfDays {
-    pub(super) http: TestClient,
-    pub(super) mailbox: Mailbox,
-    app: Option<String>,
-    pub(super) passkey: Option<PasskeyOfDays>,
-}
-
-impl UsersOfDays {
-    pub(super) fn new(http: TestClient, mailbox: Mailbox) -> Self {
-        Self { http, mailbox, app: None, passkey: None }
-    }
-
-    /// Signs in on a device that is not known.
-    pub(super) async fn sign_in(&self, email: &str) -> Result<SignedIn> {
-        let (otp_id, code) = request_code(&self.http, &self.mailbox, &Leaks::default(), email).await?;
-        let body = json!({ "grant_type": OTP_GRANT, "otp_id": otp_id, "code": code, "scope": "read write" });
-        signed_in(&self.http.post("/oauth/token", &body).await?)
-    }
-
-    /// Sends a request that must succeed.
-    pub(super) async fn send(
-        &self,
-        user: &SignedIn,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<TestResponse> {
-        let request = self.http.request(method, path).bearer_auth(&user.access_token);
-        let response = self.http.send(body.iter().fold(request, reqwest::RequestBuilder::json)).await?;
-        ensure!(response.status.is_success(), "{path}: {} {}", response.status, response.text);
-        Ok(response)
-    }
-
-    /// Creates something; returns its id.
-    async fn create(&self, user: &SignedIn, path: &str, body: Value) -> Result<String> {
-        Ok(self.send(user, Method::POST, path, Some(body)).await?.field("id").to_owned())
-    }
-
-    pub(super) async fn delete(&self, user: &SignedIn, path: &str) -> Result<()> {
-        self.send(user, Method::DELETE, path, None).await.map(drop)
-    }
-
-    async fn register_app(&self) -> Result<String> {
-        let metadata = json!({ "client_name": "Editor", "redirect_uris": [CALLBACK] });
-        Ok(self.http.post("/oauth/register", &metadata).await?.field("client_id").to_owned())
-    }
-}
 
 /// Lets everything happen that happens in a day.
 pub(super) async fn spend_day(users: &mut UsersOfDays, day: u32) -> Result<()> {

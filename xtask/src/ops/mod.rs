@@ -12,6 +12,7 @@ mod failover;
 mod grow;
 mod grow_account;
 mod grow_day;
+mod grow_users;
 mod image;
 mod kube;
 mod load;
