@@ -166,7 +166,7 @@ async fn one_failover(
     let back = until_written(cluster, installation, &probe, Lost { leader, began }).await?;
     sleep(SETTLED).await;
     if options.loss() == Loss::CutOff {
-        // Users go on while the former primary comes back. It must not take over again: what was written since would be lost.
+        // Users continue while the former primary comes back. It must not take over again: what was written since would be lost.
         cluster.reconnect(leader).await?;
         cluster.until_complete().await?;
         ensure!(cluster.leader().await != Some(leader), "the former primary took over again");

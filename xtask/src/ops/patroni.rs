@@ -329,7 +329,7 @@ const ETCD: &str = "127.0.0.20/30";
 /// Inserts or deletes the rules that drop every packet from and to a member.
 async fn firewall(action: &str, number: usize) -> Result<()> {
     let (address, group) = (address(number), group_of(number).to_string());
-    // What it listens at, and the connections that it opens itself. The kernel goes on to send what is left in a connection that the
+    // What it listens at, and the connections that it opens itself. The kernel still sends what is left in a connection that the
     // process has closed, and such packets have no owner: one of them would renew the lock.
     let rules: [&[&str]; 4] = [
         &["INPUT", "--destination", &address],

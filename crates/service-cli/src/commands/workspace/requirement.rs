@@ -13,12 +13,9 @@ use crate::{
 pub(super) async fn require(context: &Context) -> Result<(), Failure> {
     let connection = Connection::open(context)?;
     let (id, space) = current_workspace(context, &connection, "members").await?;
-    context
-        .output
-        .info("Members whose account requires no passkey are then kept out, with all their sessions and tokens.");
     context.output.info("Members whose account requires no passkey lose access until it does.");
     context.output.info("A first passkey can be required once it's 7 days old. Nothing is revoked or deleted.");
-    let question = format!("Require a passkey of the members of {}?", space.in_sentence());
+    let question = format!("Require a passkey from the members of {}?", space.in_sentence());
     if !prompt::confirm_action(context.terminal(), context.global.yes, "require a passkey", &question).await? {
         return Err(Failure::new(FailureCode::ConfirmationRequired, "Nothing was changed."));
     }

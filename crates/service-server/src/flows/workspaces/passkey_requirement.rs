@@ -3,9 +3,9 @@
 //! 1. An owner who signed in recently, and whose own account requires a passkey, requires it. Single sign-on is not enough for that: when
 //!    it is turned off, no owner would be left who gets in.
 //! 2. From then on a member enters only if the member's account requires a passkey (`flows/account/passkey_requirement.rs`), or the
-//!    member's company single sign-on. Others are kept out, with every session and token. Nothing is revoked. They can still read
-//!    the name of the workspace, and leave it.
-//!    No new token is created for the workspace meanwhile: it would work as soon as the account requires a passkey.
+//!    member's company requires single sign-on. Others are kept out, with every session and token. Nothing is revoked. They can still
+//!    read the name of the workspace, and leave it. They create no CLI token and no MCP token for it: it would work as soon as the
+//!    account requires a passkey.
 //! 3. A node that has cached a role keeps a member out a minute later at most. Every change is checked in its own transaction.
 //! 4. If no owner gets in any more, an operator lifts the requirement.
 
